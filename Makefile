@@ -1,0 +1,45 @@
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+SOURCES := pyproject.toml constraints.txt $(wildcard native/*)
+
+.PHONY: help demo test lint types imports unit clean
+
+help: ## what there is
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "manyheads needs Python 3.11 or later: set PYTHON=…"; exit 2; }
+	@command -v c++ >/dev/null || command -v g++ >/dev/null || command -v clang++ >/dev/null || \
+		{ echo "manyheads needs a C++20 compiler to build its kernels: install g++ (10 or later) or clang++ (13 or later)."; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --upgrade pip
+
+$(VENV)/.core: $(SOURCES) | $(BIN)/python
+	$(BIN)/pip install --quiet -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/.dev: $(SOURCES) | $(BIN)/python
+	$(BIN)/pip install --quiet -c constraints.txt -e '.[dev,torch]'
+	@touch $@ $(VENV)/.core
+
+demo: $(VENV)/.core ## compile a permutation graph and certify it
+	$(BIN)/python -m manyheads --help
+
+test: $(VENV)/.dev lint types imports unit ## everything CI runs
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.dev
+	$(BIN)/mypy
+
+imports: $(VENV)/.dev
+	$(BIN)/lint-imports --no-cache
+
+unit: $(VENV)/.dev
+	$(BIN)/python -m pytest -n 2
+
+clean: ## remove what make made
+	rm -rf $(VENV) build dist demo-output

@@ -1,0 +1,11 @@
+// manyheads._native: each part of native/ registers its own functions here.
+#include <nanobind/nanobind.h>
+
+namespace nb = nanobind;
+
+void register_colouring(nb::module_ &m);
+
+NB_MODULE(_native, m) {
+    m.doc() = "Compiled parts of manyheads.";
+    register_colouring(m);
+}
