@@ -1,4 +1,4 @@
-"""manyheads: how many relations can one attention layer hold, and into how many heads should its key budget be split?"""
+"""How many relations can one attention layer hold, and into how many heads should its key budget be split?"""
 
 from manyheads.embedding import gaussian, one_hot
 from manyheads.errors import InputError

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Self
 
 import numpy as np
 from jaxtyping import Bool, Int
@@ -18,13 +17,13 @@ from manyheads.errors import InputError
 class Graph:
     """Directed relations between items 0 … items − 1, sorted by (source, target), none twice.
 
-    >>> Graph(3, [2, 0], [0, 1]).relations
+    >>> Graph(3, sources=np.array([2, 0]), targets=np.array([0, 1])).relations
     2
     """
 
     items: int
-    sources: Int[ndarray, " relations"]
-    targets: Int[ndarray, " relations"]
+    sources: ndarray  # Int (relations,): checked below, with a sentence, not by the test run's type checker
+    targets: ndarray
     labels: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
@@ -72,9 +71,7 @@ class Graph:
     @property
     def is_permutation(self) -> bool:
         """Whether every item has exactly one relation out and one in."""
-        return self.relations == self.items and bool(
-            (self.out_degrees == 1).all() and (self.in_degrees == 1).all()
-        )
+        return self.relations == self.items and bool((self.out_degrees == 1).all() and (self.in_degrees == 1).all())
 
     @cached_property
     def row_starts(self) -> Int[ndarray, " items+1"]:
@@ -104,9 +101,9 @@ class Graph:
     def __hash__(self) -> int:
         return hash((self.items, self.sources.tobytes(), self.targets.tobytes(), self.labels))
 
-    def with_labels(self, labels: Sequence[str]) -> Self:
+    def with_labels(self, labels: Sequence[str]) -> Graph:
         """The same relations between named items."""
-        return type(self)(self.items, self.sources, self.targets, tuple(labels))
+        return Graph(self.items, self.sources, self.targets, tuple(labels))
 
 
 def permutation_graph(items: int, *, seed: int) -> Graph:
@@ -114,7 +111,7 @@ def permutation_graph(items: int, *, seed: int) -> Graph:
     return Graph(items, np.arange(items), np.random.default_rng(seed).permutation(items))
 
 
-def _indices(ends: Int[ndarray, " relations"] | Sequence[int]) -> Int[ndarray, " relations"]:
+def _indices(ends: ndarray | Sequence[int]) -> Int[ndarray, " relations"]:
     array = np.asarray(ends)
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
         raise InputError("sources and targets are flat arrays of whole numbers")

@@ -25,8 +25,8 @@ class Layer:
     context; `softmax` adds each head's share exp(s_k/√d_k) among all items of the context, the source included.
     """
 
-    query: Float[ndarray, "heads d_model key_width"]
-    key: Float[ndarray, "heads d_model key_width"]
+    query: ndarray  # Float (heads, d_model, key_width): checked below, with a sentence
+    key: ndarray
     threshold: float
     rule: Rule = "max"
 
@@ -75,9 +75,7 @@ class Layer:
     def head_scores(self, x: Float[ndarray, "n d_model"]) -> Float64[ndarray, "heads n n"]:
         """Every head's raw score for every ordered pair of the rows of x."""
         if x.ndim != 2 or x.shape[1] != self.d_model:
-            raise InputError(
-                f"the layer reads rows of {self.d_model} numbers, not an array of shape {x.shape}"
-            )
+            raise InputError(f"the layer reads rows of {self.d_model} numbers, not an array of shape {x.shape}")
         rows = x.astype(np.float64)
         queries, keys = rows @ self.query.astype(np.float64), rows @ self.key.astype(np.float64)
         return queries @ keys.swapaxes(1, 2)
