@@ -23,8 +23,8 @@ $(VENV)/.dev: $(SOURCES) | $(BIN)/python
 	$(BIN)/pip install --quiet -c constraints.txt -e '.[dev,torch]'
 	@touch $@ $(VENV)/.core
 
-demo: $(VENV)/.core ## compile a permutation graph and certify it
-	$(BIN)/python -m manyheads --help
+demo: $(VENV)/.core ## compile a graph, certify it, flip one bit and see it refused; leaves a picture in demo-output/
+	$(BIN)/python examples/demo.py demo-output
 
 test: $(VENV)/.dev lint types imports unit ## everything CI runs
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Integral
+from typing import Any, SupportsIndex
 
 import numpy as np
 from jaxtyping import Bool, Int
@@ -30,23 +33,26 @@ class Graph:
         sources, targets = _indices(self.sources), _indices(self.targets)
         if self.items < 1:
             raise InputError(f"a graph needs at least one item, not {self.items}")
+        if self.labels is not None:
+            if len(self.labels) != self.items:
+                raise InputError(f"{len(self.labels)} labels do not name {self.items} items")
+            label, uses = Counter(self.labels).most_common(1)[0]
+            if uses > 1:
+                raise InputError(f"the label '{label}' names {uses} items")
         if sources.shape != targets.shape:
             raise InputError(f"{sources.size} sources do not pair up with {targets.size} targets")
         for ends in (sources, targets):
             outside = ends[(ends < 0) | (ends >= self.items)]
             if outside.size:
                 raise InputError(f"item {outside[0]} is not among the {self.items} items of the graph")
-        order = np.lexsort((targets, sources))
-        sources, targets = sources[order], targets[order]
-        twice = np.flatnonzero((np.diff(sources) == 0) & (np.diff(targets) == 0))
+        codes = np.sort(sources * self.items + targets)
+        sources, targets = np.divmod(codes, self.items)
+        twice = np.flatnonzero(np.diff(codes) == 0)
         if twice.size:
-            raise InputError(f"the relation {sources[twice[0]]} → {targets[twice[0]]} is given twice")
-        if self.labels is not None and len(self.labels) != self.items:
-            raise InputError(f"{len(self.labels)} labels do not name {self.items} items")
-        for ends in (sources, targets):
-            ends.flags.writeable = False
-        object.__setattr__(self, "sources", sources)
-        object.__setattr__(self, "targets", targets)
+            source, target = (self.name(ends[twice[0]]) for ends in (sources, targets))
+            raise InputError(f"the relation {source} → {target} is given twice")
+        object.__setattr__(self, "sources", _read_only(sources))
+        object.__setattr__(self, "targets", _read_only(targets))
 
     @property
     def relations(self) -> int:
@@ -56,12 +62,12 @@ class Graph:
     @cached_property
     def out_degrees(self) -> Int[ndarray, " items"]:
         """How many relations start at each item."""
-        return np.bincount(self.sources, minlength=self.items)
+        return _read_only(np.bincount(self.sources, minlength=self.items))
 
     @cached_property
     def in_degrees(self) -> Int[ndarray, " items"]:
         """How many relations end at each item."""
-        return np.bincount(self.targets, minlength=self.items)
+        return _read_only(np.bincount(self.targets, minlength=self.items))
 
     @property
     def max_degree(self) -> int:
@@ -74,9 +80,9 @@ class Graph:
         return self.relations == self.items and bool((self.out_degrees == 1).all() and (self.in_degrees == 1).all())
 
     @cached_property
-    def row_starts(self) -> Int[ndarray, " items+1"]:
+    def row_starts(self) -> Int[ndarray, " starts"]:
         """Where each source's relations begin: those of i are targets[row_starts[i]:row_starts[i + 1]]."""
-        return np.concatenate([[0], np.cumsum(self.out_degrees)])
+        return _read_only(np.concatenate([[0], np.cumsum(self.out_degrees)]))
 
     def adjacency(self, start: int = 0, stop: int | None = None) -> Bool[ndarray, "rows items"]:
         """The dense rows start … stop − 1 of the adjacency matrix."""
@@ -86,7 +92,7 @@ class Graph:
         rows[self.sources[low:high] - start, self.targets[low:high]] = True
         return rows
 
-    def name(self, item: int) -> str:
+    def name(self, item: SupportsIndex) -> str:
         """The item's label, or its number where there are none."""
         return self.labels[item] if self.labels is not None else str(item)
 
@@ -106,9 +112,30 @@ class Graph:
         return Graph(self.items, self.sources, self.targets, tuple(labels))
 
 
-def permutation_graph(items: int, *, seed: int) -> Graph:
-    """A uniformly random permutation: one relation out of and one into every item, fixed points allowed."""
-    return Graph(items, np.arange(items), np.random.default_rng(seed).permutation(items))
+def graph_from_networkx(graph: Any) -> Graph:
+    """The relations of a networkx graph; nodes other than 0 … m − 1 become labels, an undirected edge two relations."""
+    nodes = list(graph.nodes)
+    return _from_edges(nodes, nodes, list(graph.edges()), directed=graph.is_directed())
+
+
+def graph_from_rustworkx(graph: Any) -> Graph:
+    """The relations of a rustworkx graph; its node weights are read as networkx's nodes, and None gives no label."""
+    return _from_edges(
+        list(graph.node_indices()), graph.nodes(), list(graph.edge_list()), directed=hasattr(graph, "in_degree")
+    )
+
+
+def _from_edges(
+    keys: Sequence[Hashable], names: Sequence[object], edges: Sequence[tuple[Any, Any]], *, directed: bool
+) -> Graph:
+    numbered = all(isinstance(name, Integral) for name in names) and set(names) == set(range(len(names)))
+    labels = None if numbered or all(name is None for name in names) else tuple(map(str, names))
+    place = dict(zip(keys, names if numbered else range(len(names)), strict=True))
+    pairs = [(place[source], place[target]) for source, target in edges]
+    if not directed:
+        pairs += [(target, source) for source, target in pairs if source != target]
+    sources, targets = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+    return Graph(len(names), sources, targets, labels)
 
 
 def _indices(ends: ndarray | Sequence[int]) -> Int[ndarray, " relations"]:
@@ -116,3 +143,8 @@ def _indices(ends: ndarray | Sequence[int]) -> Int[ndarray, " relations"]:
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
         raise InputError("sources and targets are flat arrays of whole numbers")
     return array.astype(np.int64)
+
+
+def _read_only(array: Int[ndarray, " n"]) -> Int[ndarray, " n"]:
+    array.flags.writeable = False
+    return array

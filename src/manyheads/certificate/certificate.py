@@ -1,0 +1,150 @@
+"""Certificate: the verdict on a layer, a graph and an embedding, with everything the verdict rests on."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+
+from manyheads.certificate.evidence import Evidence, Witness
+from manyheads.graph import Graph
+from manyheads.layer import Layer, Rule
+
+Verdict = Literal["holds", "refuted", "not proved"]
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Proof that a layer recognises a graph in every context, or a pair that it gets wrong, or neither.
+
+    For the rules blind to the context, `window` is exact up to rounding and the certificate speaks of every context of
+    every length (`context_lengths` is None). Under softmax it speaks of the contexts with lengths in that range, and
+    window and margin come from proved bounds: every threshold inside the window works, others may work as well.
+    """
+
+    verdict: Verdict
+    reason: str
+    rule: Rule
+    items: int
+    relations: int
+    d_model: int
+    heads: int
+    key_width: int
+    context_lengths: tuple[int, int] | None
+    threshold: float
+    margin: float  # smallest signed distance of a score from the threshold, over all pairs
+    normalised_margin: float  # margin / (‖W_Q‖_F·‖W_K‖_F·max‖x‖²), the γ of the lower bounds; NaN for zero weights
+    window: tuple[float, float]  # every threshold from low to just below high works; none if low ≥ high
+    rounding: float  # what rounding can take from the margin; of a refuted layer, what it can do to the witness's score
+    missed: int  # relations the layer gets wrong (softmax: at least so many)
+    false_pairs: int  # other pairs it gets wrong (softmax: at least so many)
+    open_pairs: int  # pairs neither proved nor refuted
+    witness: Witness | None
+
+    @property
+    def holds(self) -> bool:
+        """Whether the layer is proved to recognise the graph."""
+        return self.verdict == "holds"
+
+    def to_json(self) -> dict[str, Any]:
+        """The certificate as plain JSON values; what is infinite or undefined becomes null."""
+        return _plain(asdict(self))
+
+    def lines(self) -> list[str]:
+        """The certificate for a person, a line for each matter."""
+        low, high = self.window
+        lines = [
+            f"{self.verdict}: {self.reason}",
+            f"layer      rule {self.rule}, {self.heads} heads of width {self.key_width}, d_model {self.d_model}",
+            f"graph      {self.items} items, {self.relations} relations",
+            f"contexts   {self._contexts()}",
+            f"threshold  {self.threshold:.6g}, window {low:.6g} … {high:.6g}{'' if low < high else ' (empty)'}",
+            f"margin     {self.margin:.3g} (normalised {self.normalised_margin:.3g}), rounding {self.rounding:.2g}",
+            f"pairs      {self.missed} missed, {self.false_pairs} false, {self.open_pairs} open of {self.items**2}",
+        ]
+        if self.witness is not None:
+            source, target = self.witness.labels
+            kind = "a relation" if self.witness.is_relation else "no relation"
+            lines.append(f"witness    {source} → {target}, {kind}, scores {self.witness.score:.6g}")
+            if self.witness.context_labels is not None:
+                lines.append(f"in         {' '.join(self.witness.context_labels)}")
+        return lines
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+    def _contexts(self) -> str:
+        if self.context_lengths is None:
+            return "every context of every length"
+        shortest, longest = self.context_lengths
+        return f"every context of length {shortest}" + (f" to {longest}" if longest > shortest else "")
+
+
+def conclude(
+    layer: Layer,
+    embedding: Float[ndarray, "items d_model"],
+    graph: Graph,
+    lengths: tuple[int, int] | None,
+    evidence: Evidence,
+) -> Certificate:
+    """Draw the verdict from the evidence."""
+    margin = min(evidence.high - layer.threshold, layer.threshold - evidence.low)
+    verdict, reason = _verdict(evidence, margin, graph)
+    return Certificate(
+        verdict=verdict,
+        reason=reason,
+        rule=layer.rule,
+        items=graph.items,
+        relations=graph.relations,
+        d_model=layer.d_model,
+        heads=layer.heads,
+        key_width=layer.key_width,
+        context_lengths=lengths,
+        threshold=layer.threshold,
+        margin=margin,
+        normalised_margin=_normalised(margin, layer, embedding),
+        window=(evidence.low, evidence.high),
+        rounding=evidence.rounding,
+        missed=evidence.missed,
+        false_pairs=evidence.false_pairs,
+        open_pairs=evidence.open_pairs,
+        witness=evidence.witness,
+    )
+
+
+def _verdict(evidence: Evidence, margin: float, graph: Graph) -> tuple[Verdict, str]:
+    if evidence.witness is not None:
+        others, bound = graph.items**2 - graph.relations, "at least " if evidence.open_pairs else ""
+        missed = f"it misses {bound}{evidence.missed} of {graph.relations} relations"
+        return "refuted", f"{missed} and takes {bound}{evidence.false_pairs} of {others} other pairs for relations"
+    if evidence.missed + evidence.false_pairs + evidence.open_pairs == 0:
+        return "holds", "it recognises every relation, and nothing else, in every context"
+    if not math.isfinite(margin):
+        return "not proved", "its scores overflow float64"
+    if abs(margin) <= 2 * evidence.rounding:
+        return "not proved", f"the margin {margin:.2g} is within the rounding error {evidence.rounding:.2g}"
+    return "not proved", f"no bad context was found, but {evidence.open_pairs} pairs could not be proved"
+
+
+def _normalised(margin: float, layer: Layer, embedding: Float[ndarray, "items d_model"]) -> float:
+    """The margin of the layer scaled to ‖W_Q‖ = ‖W_K‖ = max‖x‖ = 1, the γ (under softmax γ/(R_U·R_V)) of the bounds."""
+    with np.errstate(over="ignore"):
+        longest = float(np.einsum("id,id->i", embedding, embedding, dtype=np.float64).max())
+    scale = longest
+    for weights in (layer.query, layer.key):
+        scale *= float(np.hypot.reduce(weights, axis=None, dtype=np.float64))
+    return margin / scale if scale else math.nan
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _plain(part) for name, part in value.items()}
+    if isinstance(value, tuple):
+        return [_plain(part) for part in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

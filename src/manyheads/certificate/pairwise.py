@@ -1,0 +1,167 @@
+"""Rules blind to the context (max, sum, logsumexp): one pass over all ordered pairs decides every context."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
+
+import numpy as np
+from jaxtyping import Float, Float64
+from numpy import ndarray
+
+from manyheads.certificate.evidence import Evidence, Witness
+from manyheads.certificate.projection import UNIT, Projection, gamma, multiply, row_blocks
+from manyheads.graph import Graph
+from manyheads.layer import Layer, Rule
+
+JOIN = {"max": np.maximum, "sum": np.add, "logsumexp": np.logaddexp}
+
+
+def examine_pairs(
+    layer: Layer,
+    embedding: Float[ndarray, "items d_model"],
+    graph: Graph,
+    projection: Projection,
+    progress: Callable[[int, int], None],
+) -> Evidence:
+    """Score all ordered pairs, a block of sources at a time, and compare each with the threshold.
+
+    The score of a pair is the same in every context that holds both, so a pair is proved, or refuted, once for all of
+    them (the paper's monotonicity). A pair is proved if its distance from the threshold exceeds its rounding bound; it
+    is refuted if it is wrong by more than twice that: once for the arithmetic here, once for the layer's own.
+    """
+    row_bounds = joined_errors(layer.rule, projection.row_errors())
+    tallies = []
+    for start, stop in row_blocks(graph.items, graph.items):
+        scores = block_scores(layer.rule, projection, start, stop)
+        tallies.append(_judge(layer, graph, projection, scores, row_bounds[start:stop], start))
+        progress(stop, graph.items)
+    tally = reduce(add, tallies)
+    # the margin may belong to another pair than the one with the least left after rounding: charge it the difference
+    margin = min(tally.high - layer.threshold, layer.threshold - tally.low)
+    return Evidence(
+        low=tally.low,
+        high=tally.high,
+        rounding=tally.worst.bound if tally.wrong else tally.tightest.bound - (tally.tightest.distance - margin),
+        missed=tally.missed,
+        false_pairs=tally.wrong - tally.missed,
+        open_pairs=tally.unsettled,
+        witness=_witness(layer, embedding, graph, tally.worst) if tally.wrong else None,
+    )
+
+
+def block_scores(rule: Rule, projection: Projection, start: int, stop: int) -> Float64[ndarray, "rows items"]:
+    """The joined scores of the sources start … stop − 1 with every target."""
+    scores, head_scores = np.empty((2, stop - start, projection.items))
+    multiply(projection.queries[0, start:stop], projection.keys[0], out=scores)
+    for queries, keys in zip(projection.queries[1:, start:stop], projection.keys[1:], strict=True):
+        multiply(queries, keys, out=head_scores)
+        JOIN[rule](scores, head_scores, out=scores)
+    return scores
+
+
+def joined_errors(rule: Rule, errors: Float64[ndarray, " heads *shape"]) -> Float64[ndarray, "*shape"]:
+    """A bound on the error of the joined score, from a bound on each head's."""
+    if rule == "max":
+        return errors.max(axis=0)  # the maximum moves no further than the head that moves furthest
+    heads = len(errors)
+    # a sum moves by at most the sum; so does log Σ exp, and each of its h − 1 steps adds at most u·(|score| + ln h + 8)
+    steps = heads * (np.log(heads) + 8) * UNIT if rule == "logsumexp" else 0.0
+    return errors.sum(axis=0) * (1 + gamma(heads)) + steps
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """One pair's distance from the threshold (negative where it is wrong) and the rounding bound of its score."""
+
+    source: int
+    target: int
+    distance: float
+    bound: float
+
+    @property
+    def remaining(self) -> float:
+        """What rounding leaves of the distance at worst."""
+        return self.distance - self.bound
+
+    @property
+    def excess(self) -> float:
+        """By how much the pair is wrong beyond all rounding."""
+        return -self.distance - 2 * self.bound
+
+
+@dataclass(frozen=True)
+class _Tally:
+    """What a block of pairs has shown; the sum of two is what both together show."""
+
+    low: float
+    high: float
+    missed: int
+    wrong: int
+    unsettled: int
+    tightest: _Pair  # with the least remaining
+    worst: _Pair  # with the largest excess
+
+    def __add__(self, other: _Tally) -> _Tally:
+        return _Tally(
+            low=max(self.low, other.low),
+            high=min(self.high, other.high),
+            missed=self.missed + other.missed,
+            wrong=self.wrong + other.wrong,
+            unsettled=self.unsettled + other.unsettled,
+            tightest=min(self.tightest, other.tightest, key=lambda pair: pair.remaining),
+            worst=max(self.worst, other.worst, key=lambda pair: pair.excess),
+        )
+
+
+def _judge(
+    layer: Layer,
+    graph: Graph,
+    projection: Projection,
+    scores: Float64[ndarray, "rows items"],
+    row_bounds: Float64[ndarray, " rows"],
+    start: int,
+) -> _Tally:
+    first, last = graph.row_starts[start], graph.row_starts[start + len(scores)]
+    edges = graph.sources[first:last] - start, graph.targets[first:last]
+    distance = layer.threshold - scores
+    distance[edges] *= -1
+    bounds = row_bounds[:, None]
+    unclear = np.flatnonzero(np.abs(distance).min(axis=1) <= 2 * row_bounds)
+    if unclear.size:  # a pair too close for the bound of its whole row: take each pair's own
+        bounds = np.repeat(bounds, graph.items, axis=1)
+        for row in unclear:
+            bounds[row] = joined_errors(layer.rule, projection.score_errors(start + int(row)))
+
+    def pair(flat_index: np.intp) -> _Pair:
+        row, target = divmod(int(flat_index), graph.items)
+        bound = bounds[row, target if unclear.size else 0]
+        return _Pair(start + row, target, float(distance[row, target]), float(bound))
+
+    remaining = distance - bounds
+    excess = -distance - 2 * bounds
+    wrong = excess > 0
+    high = float(scores[edges].min(initial=np.inf))
+    scores[edges] = -np.inf
+    return _Tally(
+        low=float(scores.max()),
+        high=high,
+        missed=int(np.count_nonzero(wrong[edges])),
+        wrong=int(np.count_nonzero(wrong)),
+        unsettled=int(wrong.size - np.count_nonzero(remaining > 0) - np.count_nonzero(wrong)),
+        tightest=pair(remaining.argmin()),
+        worst=pair(excess.argmax()),
+    )
+
+
+def _witness(layer: Layer, embedding: Float[ndarray, "items d_model"], graph: Graph, pair: _Pair) -> Witness:
+    context = [pair.source] if pair.source == pair.target else [pair.source, pair.target]
+    return Witness(
+        source=pair.source,
+        target=pair.target,
+        labels=(graph.name(pair.source), graph.name(pair.target)),
+        is_relation=bool(graph.adjacency(pair.source, pair.source + 1)[0, pair.target]),
+        score=float(layer.scores(embedding[context])[0, -1]),
+    )

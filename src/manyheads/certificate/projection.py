@@ -1,0 +1,143 @@
+"""Projection: every item's query and key of every head in float64, and how far rounding can have moved them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import isqrt
+
+import numpy as np
+from jaxtyping import Float, Float64, Int
+from numpy import ndarray
+
+from manyheads.layer import Layer
+
+UNIT = 2.0**-53  # u: a float64 operation returns its exact result times (1 + δ), |δ| ≤ u …
+TINY = 2.0**-1074  # … or, where the result is subnormal, within half of this
+BLOCK = 1 << 18  # numbers in one block of rows: few enough for the cache
+PRODUCT = 1 << 18  # multiplications in one call to BLAS: few enough for OpenBLAS to stay on one thread
+
+
+def gamma(terms: int) -> float:
+    """γ_n = nu/(1 − nu): the relative error of a sum of n products, whatever the order of summation."""
+    return terms * UNIT / (1 - terms * UNIT)
+
+
+def row_blocks(rows: int, width: int) -> Iterator[tuple[int, int]]:
+    """The ranges start … stop that cut the rows into blocks of about BLOCK numbers."""
+    step = max(1, BLOCK // width)
+    for start in range(0, rows, step):
+        yield start, min(start + step, rows)
+
+
+def multiply(
+    left: Float64[ndarray, "rows inner"],
+    right: Float64[ndarray, "inner columns"],
+    out: Float64[ndarray, "rows columns"],
+) -> None:
+    """left @ right into out, in tiles so small that each runs on one thread.
+
+    Products this thin gain little from a second thread, and lose tenfold where other work keeps the threads waiting
+    for each other, as in a sweep that certifies on every core.
+    """
+    (rows, inner), columns = left.shape, right.shape[1]
+    height = max(1, isqrt(PRODUCT // inner) // 2)  # flat tiles, four times as wide as high, proved fastest
+    width = max(1, PRODUCT // (height * inner))
+    for top in range(0, rows, height):
+        for start in range(0, columns, width):
+            tile = slice(top, top + height), slice(start, start + width)
+            np.matmul(left[tile[0]], right[:, tile[1]], out=out[tile])
+
+
+@dataclass(frozen=True, eq=False)
+class Projection:
+    """Queries and keys as computed, q̂ and k̂, with what bounds their distance from the exact q and k.
+
+    a_i = ‖q̂_i‖ and b_j = ‖k̂_j‖ are `query_norms` and `key_norms`; α_i ≥ ‖q̂_i − q_i‖ and β_j ≥ ‖k̂_j − k_j‖ are
+    `query_errors` and `key_errors`, all of them one number for each head and item.
+    """
+
+    queries: Float64[ndarray, "heads items key_width"]
+    keys: Float64[ndarray, "heads key_width items"]
+    query_norms: Float64[ndarray, "heads items"]
+    key_norms: Float64[ndarray, "heads items"]
+    query_errors: Float64[ndarray, "heads items"]
+    key_errors: Float64[ndarray, "heads items"]
+    d_model: int
+
+    @property
+    def heads(self) -> int:
+        """h, the number of heads."""
+        return int(self.queries.shape[0])
+
+    @property
+    def items(self) -> int:
+        """m, the number of items."""
+        return int(self.queries.shape[1])
+
+    @property
+    def key_width(self) -> int:
+        """d_k, the width of one head."""
+        return int(self.queries.shape[2])
+
+    @property
+    def slack(self) -> float:
+        """A factor for the rounding inside the bounds themselves: norms, |X||W| and a few products."""
+        return 1 + gamma(4 * (self.d_model + self.key_width) + 64)
+
+    def score_errors(self, source: int) -> Float64[ndarray, "heads items"]:
+        """For every head and every target of a source a bound on |q̂·k̂ as computed − q·k|."""
+        a, alpha = self.query_norms[:, source, None], self.query_errors[:, source, None]
+        return self._bound(a, alpha, self.key_norms, self.key_errors)
+
+    def row_errors(self) -> Float64[ndarray, "heads items"]:
+        """The same for every source and its worst target: cheap, and rough where one key outgrows the others."""
+        b, beta = self.key_norms.max(axis=1, keepdims=True), self.key_errors.max(axis=1, keepdims=True)
+        return self._bound(self.query_norms, self.query_errors, b, beta)
+
+    def logits(self, sources: Int[ndarray, " rows"]) -> Float64[ndarray, "heads rows items"]:
+        """What the softmax of every head reads: the sources' scores with every target over √d_k."""
+        queries = self.queries[:, sources]
+        logits = np.empty((self.heads, queries.shape[1], self.items))
+        for head in range(self.heads):
+            multiply(queries[head], self.keys[head], out=logits[head])
+        logits /= np.sqrt(self.key_width)
+        return logits
+
+    def _bound(self, a: ndarray, alpha: ndarray, b: ndarray, beta: ndarray) -> ndarray:
+        # |fl(q̂·k̂) − q̂·k̂| ≤ γ·a·b, |q̂·k̂ − q·k| ≤ |q̂·(k̂ − k)| + |(q̂ − q)·k|; γ_(d_k + h) leaves room for adding h heads
+        rounding = gamma(self.key_width + self.heads)
+        return (rounding * a * b + a * beta + alpha * (b + beta)) * self.slack + (self.key_width + 8) * TINY
+
+
+def project(layer: Layer, embedding: Float[ndarray, "items d_model"]) -> Projection:
+    """The layer's queries and keys of every item, by blocks of rows so that no second copy of the embedding is made."""
+    queries, query_norms, query_errors = _side(layer.query, embedding)
+    keys, key_norms, key_errors = _side(layer.key, embedding)
+    return Projection(
+        queries=queries,
+        keys=np.ascontiguousarray(keys.swapaxes(1, 2)),
+        query_norms=query_norms,
+        key_norms=key_norms,
+        query_errors=query_errors,
+        key_errors=key_errors,
+        d_model=layer.d_model,
+    )
+
+
+def _side(
+    weights: Float[ndarray, "heads d_model key_width"], embedding: Float[ndarray, "items d_model"]
+) -> tuple[Float64[ndarray, "heads items key_width"], Float64[ndarray, "heads items"], Float64[ndarray, "heads items"]]:
+    heads, d_model, key_width = weights.shape
+    items = len(embedding)
+    matrix = weights.astype(np.float64).swapaxes(0, 1).reshape(d_model, heads * key_width)
+    magnitude = np.abs(matrix)
+    vectors = np.empty((heads, items, key_width))
+    errors = np.empty((heads, items))
+    for start, stop in row_blocks(items, d_model):
+        x = embedding[start:stop].astype(np.float64)
+        # |fl(xW) − xW| ≤ γ_d·|x||W|, plus half a TINY for each of the d products that underflows
+        error = gamma(d_model) * (np.abs(x) @ magnitude) + 2 * (d_model + key_width) * TINY
+        vectors[:, start:stop] = (x @ matrix).reshape(-1, heads, key_width).swapaxes(0, 1)
+        errors[:, start:stop] = np.hypot.reduce(error.reshape(-1, heads, key_width), axis=2).T
+    return vectors, np.hypot.reduce(vectors, axis=2), errors  # hypot neither overflows nor underflows on the way

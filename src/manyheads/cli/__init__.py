@@ -1,0 +1,88 @@
+"""The command line: the words of the library, tables for people, JSON for machines."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+
+import tyro
+
+from manyheads.cli.answer import Answer, Command
+from manyheads.cli.certify import Certify
+from manyheads.cli.compile import Compile
+from manyheads.errors import InputError
+
+COMMANDS: dict[str, Callable[..., Command]] = {"compile": Compile, "certify": Certify}
+DESCRIPTION = """How many relations can one attention layer hold, and into how many
+heads should its key budget be split?
+
+Every command prints a table, or JSON with --json, and exits with 0 for yes,
+1 for no (any verdict but "holds") and 2 for bad input.
+`manyheads COMMAND --help` explains a command, `manyheads --version` this."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; the exit code."""
+    argv = sys.argv[1:] if argv is None else list(argv)
+    if argv == ["--version"]:
+        from importlib.metadata import version
+
+        print(f"manyheads {version('manyheads')}")
+        return 0
+    try:
+        command = _parse(argv)
+        answer = command.run()
+        _show(answer, as_json=command.json)
+    except SystemExit as stop:  # tyro's, after help (0) or a sentence about the options (2)
+        return int(stop.code or 0)
+    except InputError as error:
+        print(f"manyheads: {error}", file=sys.stderr)
+        return 2
+    except MemoryError:
+        print("manyheads: this is larger than the memory of this machine", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("manyheads: interrupted", file=sys.stderr)
+        return 130
+    return 0 if answer.yes else 1
+
+
+def _parse(argv: Sequence[str]) -> Command:
+    markers = (tyro.conf.FlagCreatePairsOff, tyro.conf.DisallowNone)
+    return tyro.extras.subcommand_cli_from_dict(
+        COMMANDS, prog="manyheads", description=DESCRIPTION, args=argv, config=markers
+    )
+
+
+def _show(answer: Answer, *, as_json: bool) -> None:
+    try:
+        if as_json:
+            print(json.dumps(_plain(answer.facts), allow_nan=False))
+        else:
+            from rich.console import Console
+
+            console = Console(highlight=False)
+            with console.capture() as capture:
+                console.print(*answer.shown, sep="\n")
+            # rich fills every line of a table up to its width, which only gets in the way of whoever copies it
+            print("\n".join(line.rstrip() for line in capture.get().splitlines()))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever reads has seen enough; the exit code still tells the verdict, so nothing more may be flushed.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _plain(value: object) -> object:
+    """The same as JSON has it, where what is infinite or undefined is null."""
+    match value:
+        case Mapping():
+            return {name: _plain(part) for name, part in value.items()}
+        case list() | tuple():
+            return [_plain(part) for part in value]
+        case float():
+            return value if math.isfinite(value) else None
+        case _:
+            return value

@@ -1,0 +1,61 @@
+"""Style: one look for every picture, and how a picture becomes files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.figure import Figure
+from numpy import ndarray
+
+# The palette of Okabe and Ito: eight colours told apart with every common kind of colour blindness.
+BLACK, GREY = "#000000", "#7f7f7f"
+BLUE, ORANGE, GREEN, VERMILLION = "#0072b2", "#e69f00", "#009e73", "#d55e00"
+PURPLE, SKY, YELLOW = "#cc79a7", "#56b4e9", "#f0e442"
+
+PANEL_WIDTH, PANEL_HEIGHT = 4.2, 3.3  # inches
+
+_LOOK = {
+    "figure.dpi": 160,
+    "figure.facecolor": "white",
+    "font.size": 10,
+    "axes.titlesize": 11,
+    "axes.titlelocation": "left",
+    "axes.labelsize": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#e6e6e6",
+    "grid.linewidth": 0.6,
+    "lines.linewidth": 1.8,
+    "lines.markersize": 4.5,
+    "legend.frameon": False,
+    "legend.fontsize": 9,
+    "svg.hashsalt": "manyheads",  # the same rows give the same file
+}
+
+
+@contextmanager
+def look() -> Iterator[None]:
+    """The settings every picture is drawn in; matplotlib's own come back at the end."""
+    with mpl.rc_context(_LOOK):
+        yield
+
+
+def panels(rows: int, columns: int) -> tuple[Figure, ndarray]:
+    """A figure and its (rows, columns) axes, without pyplot and its global state."""
+    figure = Figure(figsize=(columns * PANEL_WIDTH, rows * PANEL_HEIGHT), layout="constrained")
+    return figure, np.asarray(figure.subplots(rows, columns, squeeze=False))
+
+
+def save(figure: Figure, path_stem: Path) -> tuple[Path, Path]:
+    """Write the figure as path_stem.png and path_stem.svg, without dates, so that equal pictures are equal files."""
+    png, svg = (path_stem.with_name(f"{path_stem.name}.{suffix}") for suffix in ("png", "svg"))
+    with look():
+        figure.savefig(png, metadata={"Software": None})
+        figure.savefig(svg, metadata={"Date": None, "Creator": None})
+    return png, svg

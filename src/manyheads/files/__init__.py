@@ -1,0 +1,19 @@
+"""Everything a user hands in or takes out: safe to read, written whole or not at all, never unpickled."""
+
+from manyheads.files.edge_lists import read_graph, write_graph
+from manyheads.files.embeddings import read_embedding, write_embedding
+from manyheads.files.labels import read_labels
+from manyheads.files.layers import read_layer, read_provenance, write_layer
+from manyheads.files.whole import check_writable
+
+__all__ = [
+    "check_writable",
+    "read_embedding",
+    "read_graph",
+    "read_labels",
+    "read_layer",
+    "read_provenance",
+    "write_embedding",
+    "write_graph",
+    "write_layer",
+]

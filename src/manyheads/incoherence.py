@@ -1,0 +1,211 @@
+"""Incoherence: how much the rows of an embedding leak into each other (Definition B.4), over all sets and on blocks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, Float64, Int
+from numpy import ndarray
+
+from manyheads.errors import InputError
+
+EXACT_ITEMS = 4096  # up to here γ is the maximum over every pair of rows
+HEAVIEST_ROWS = 1024  # above, `incoherence` looks at the pairs among this many rows, those that leak most
+
+Block = tuple[Int[ndarray, " _"], Int[ndarray, " _"]]
+
+
+@dataclass(frozen=True)
+class IncoherenceProfile:
+    """The numbers of Definition B.4 at block size B, with δ = XXᵀ/μ − I and μ halfway between the extreme ‖x_i‖².
+
+    From `incoherence` the maxima are over every set S of at most B items, as in the definition. From
+    `realised_incoherence` they are over the sources V_k and targets T_k = π(V_k) of given blocks, and γ is the largest
+    |Σ_{s∈V_k} δ_i(s)·δ_j(π(s))|: this is what the proof uses, and the definition's γ does not bound it.
+    """
+
+    items: int
+    d_model: int
+    block_size: int
+    mu: float
+    epsilon: float  # ε_d: every ‖x_i‖²/μ lies within 1 ± ε_d
+    rho: float  # largest Σ_{s∈S} δ_i(s)², i not in S
+    gamma: float  # largest |Σ_{a∈S} δ_i(a)·δ_j(a)| over every i and j, so also i = j
+    gamma_distinct: float  # the same over i ≠ j
+    exact: bool  # False: the pairs were sampled, and the γ that depends on pairs is a lower bound
+    sampled_pairs: int | None  # how many pairs were looked at, where they were sampled
+
+
+def incoherence(embedding: Float[ndarray, "items d_model"], *, block_size: int) -> IncoherenceProfile:
+    """The profile over every set of at most block_size items.
+
+    ρ and γ are exact for any number of items; γ for i ≠ j up to EXACT_ITEMS, and above it where the pairs looked at
+    provably hold the maximum.
+    """
+    if block_size < 1:
+        raise InputError(f"a block holds at least 1 item, not {block_size}")
+    rows, mu, epsilon = _scaled(embedding)
+    items, d_model = rows.shape
+    rho, masses = 0.0, np.empty(items)
+    for chosen in _chunks(np.arange(items)):
+        squares = _leakage(rows, chosen) ** 2
+        masses[chosen] = _largest(squares, block_size)
+        squares[np.arange(len(chosen)), chosen] = 0.0
+        rho = max(rho, float(_largest(squares, block_size).max()))
+
+    # Over any S, |Σ δ_i·δ_j| ≤ √(mass_i·mass_j), with equality for i = j: so γ is the largest mass, and pairs of
+    # lighter rows need no look once a heavier pair has exceeded their bound.
+    heaviest = np.argsort(-masses, kind="stable")
+    looked_at = heaviest if items <= EXACT_ITEMS else heaviest[:HEAVIEST_ROWS]
+    gamma_distinct = _cross_leakage(_leakage(rows, looked_at), block_size)
+    left_out = masses[heaviest[len(looked_at) :]].max(initial=0.0)
+    exact = bool(math.sqrt(masses.max() * left_out) <= gamma_distinct)
+    return IncoherenceProfile(
+        items=items,
+        d_model=d_model,
+        block_size=block_size,
+        mu=mu,
+        epsilon=epsilon,
+        rho=rho,
+        gamma=float(masses.max()),
+        gamma_distinct=gamma_distinct,
+        exact=exact,
+        sampled_pairs=None if exact else math.comb(len(looked_at), 2),
+    )
+
+
+def realised_incoherence(embedding: Float[ndarray, "items d_model"], blocks: Sequence[Block]) -> IncoherenceProfile:
+    """The profile on the blocks (V_k, π(V_k)) of a construction; the n-th source of a block belongs to its n-th target.
+
+    Above EXACT_ITEMS only so many rows, those that leak most into a block, are looked at for its γ.
+    """
+    rows, mu, epsilon = _scaled(embedding)
+    items, d_model = rows.shape
+    rho = gamma = gamma_distinct = left_out = 0.0
+    for sources, targets in blocks:
+        _check_block(sources, targets, items)
+        into_sources, into_targets = _leakage(rows, sources).T, _leakage(rows, targets).T  # δ[:, V_k], δ[:, T_k]
+        for leakage, block in ((into_sources, sources), (into_targets, targets)):
+            squares = leakage**2
+            squares[block, np.arange(len(block))] = 0.0
+            rho = max(rho, float(squares.sum(axis=1).max()))
+        same, distinct, unseen = _cross_on_block(into_sources, into_targets)
+        gamma = max(gamma, same, distinct)
+        gamma_distinct = max(gamma_distinct, distinct)
+        left_out = max(left_out, unseen)
+    exact = bool(left_out <= gamma_distinct)
+    return IncoherenceProfile(
+        items=items,
+        d_model=d_model,
+        block_size=max((len(sources) for sources, _ in blocks), default=0),
+        mu=mu,
+        epsilon=epsilon,
+        rho=rho,
+        gamma=gamma,
+        gamma_distinct=gamma_distinct,
+        exact=exact,
+        sampled_pairs=None if exact else len(blocks) * EXACT_ITEMS**2,
+    )
+
+
+def _scaled(embedding: Float[ndarray, "items d_model"]) -> tuple[Float64[ndarray, "items d_model"], float, float]:
+    """X/√μ, whose Gram matrix is I + δ, with μ and ε_d."""
+    if embedding.ndim != 2 or 0 in embedding.shape:
+        raise InputError(f"an embedding has one row of numbers for each item, not the shape {embedding.shape}")
+    rows = embedding.astype(np.float64)
+    if not np.isfinite(rows).all():
+        raise InputError("the embedding holds NaN or infinite values")
+    lengths = np.einsum("id,id->i", rows, rows)
+    mu = float(lengths.max() + lengths.min()) / 2  # halfway: no other μ has a smaller ε_d
+    if mu == 0.0:
+        raise InputError("every row of the embedding is zero")
+    return rows / math.sqrt(mu), mu, float(lengths.max() / mu - 1)
+
+
+def _leakage(rows: Float64[ndarray, "items d_model"], chosen: Int[ndarray, " n"]) -> Float64[ndarray, "n items"]:
+    """The rows δ_i of the chosen items."""
+    delta = rows[chosen] @ rows.T
+    delta[np.arange(len(chosen)), chosen] -= 1.0
+    return delta
+
+
+def _largest(values: Float64[ndarray, "n items"], size: int) -> Float64[ndarray, " n"]:
+    """The sum of the size largest values of each row."""
+    if size >= values.shape[1]:
+        return values.sum(axis=1)
+    return np.partition(values, -size, axis=1)[:, -size:].sum(axis=1)
+
+
+def _cross_leakage(delta: Float64[ndarray, "n items"], size: int) -> float:
+    """The largest |Σ_{a∈S} δ_i(a)·δ_j(a)| over two different of the given rows and sets S of at most size items."""
+    best = 0.0
+    for first in _chunks(np.arange(len(delta))):
+        others = delta[first[0] :]
+        bounds = np.triu(_pair_bounds(delta[first], others, size), k=1)  # each pair once, none with itself
+        i, j = np.nonzero(bounds > best)
+        for pairs in _chunks(np.argsort(-bounds[i, j], kind="stable")):
+            if bounds[i[pairs[0]], j[pairs[0]]] <= best:
+                break
+            products = others[i[pairs]] * others[j[pairs]]
+            # the best set takes the largest products of one sign
+            for signed in (np.maximum(products, 0.0), np.maximum(-products, 0.0)):
+                best = max(best, float(_largest(signed, size).max()))
+    return best
+
+
+def _pair_bounds(
+    some: Float64[ndarray, "n items"], others: Float64[ndarray, "rows items"], size: int
+) -> Float64[ndarray, "n rows"]:
+    """For each pair of rows, an upper bound on |Σ_{a∈S} δ_i(a)·δ_j(a)| that costs a few matrix products.
+
+    Cauchy–Schwarz, and Hölder over the at most B products of one sign: their sum is at most
+    B^(1−1/k) · (Σ product^k)^(1/k), whatever k; k = 1 is sharp for large blocks, k = 4 for small ones. On Gaussian and
+    sparse binary rows the best of them leaves less than a pair in a hundred open.
+    """
+    bounds = np.sqrt(np.outer(_largest(some**2, size), _largest(others**2, size)))
+    left, right = np.abs(some), np.abs(others)
+    for k in (1, 2, 4):
+        both_signs, difference = left @ right.T, np.copysign(left, some) @ np.copysign(right, others).T
+        moment = (both_signs + np.abs(difference)) / 2  # Σ product^k over the sign that has more
+        np.minimum(bounds, size ** (1 - 1 / k) * moment ** (1 / k), out=bounds)
+        left, right = left**2, right**2
+    return bounds * (1 + 1e-9)  # rounding must not hide the maximum
+
+
+def _cross_on_block(
+    into_sources: Float64[ndarray, "items block"], into_targets: Float64[ndarray, "items block"]
+) -> tuple[float, float, float]:
+    """The largest |Σ_{s∈V_k} δ_i(s)·δ_j(π(s))| for i = j and for i ≠ j, and a bound on the pairs not looked at."""
+    source_norms, target_norms = np.linalg.norm(into_sources, axis=1), np.linalg.norm(into_targets, axis=1)
+    heaviest = np.argsort(-np.maximum(source_norms, target_norms), kind="stable")
+    seen, unseen = heaviest[:EXACT_ITEMS], heaviest[EXACT_ITEMS:]
+    same = distinct = 0.0
+    for places in _chunks(np.arange(len(seen))):
+        cross = into_sources[seen[places]] @ into_targets[seen].T
+        diagonal = np.arange(len(places)), places
+        same = max(same, float(np.abs(cross[diagonal]).max()))
+        cross[diagonal] = 0.0
+        distinct = max(distinct, float(cross.max()), -float(cross.min()))
+    # Cauchy–Schwarz
+    i_unseen = source_norms[unseen].max(initial=0.0) * target_norms.max()
+    j_unseen = source_norms.max() * target_norms[unseen].max(initial=0.0)
+    return same, distinct, float(max(i_unseen, j_unseen))
+
+
+def _chunks(indices: Int[ndarray, " n"]) -> Iterator[Int[ndarray, " part"]]:
+    """The indices in runs of 256, which bounds the memory of what is computed from them."""
+    return (indices[start : start + 256] for start in range(0, len(indices), 256))
+
+
+def _check_block(sources: Int[ndarray, " _"], targets: Int[ndarray, " _"], items: int) -> None:
+    if sources.ndim != 1 or sources.shape != targets.shape:
+        raise InputError(f"a block pairs each source with its target, not {sources.shape} with {targets.shape}")
+    for ends in (sources, targets):
+        outside = ends[(ends < 0) | (ends >= items)]
+        if outside.size:
+            raise InputError(f"a block names item {outside[0]}, but the embedding has {items} rows")
+        if len(np.unique(ends)) < len(ends):
+            raise InputError("a block uses an item twice as a source or twice as a target, so it is no matching")

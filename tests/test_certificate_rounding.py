@@ -1,0 +1,156 @@
+"""The rounding bounds of certify against exact rational arithmetic and sixty digits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+from mpmath import mp, mpf
+
+from manyheads import Graph, Layer
+from manyheads.certificate import certify
+from manyheads.certificate.pairwise import block_scores, joined_errors
+from manyheads.certificate.projection import project
+from manyheads.certificate.softmax_bounds import softmax_rounding
+from manyheads.layer import Rule
+from tests.oracles import exact_scores
+
+ITEMS, D_MODEL, HEADS, KEY_WIDTH = 5, 6, 3, 4
+Weights = tuple[np.ndarray, np.ndarray, np.ndarray]  # embedding, query, key
+
+
+def ordinary(rng: np.random.Generator) -> Weights:
+    query, key = rng.standard_normal((2, HEADS, D_MODEL, KEY_WIDTH))
+    return rng.standard_normal((ITEMS, D_MODEL)), query, key
+
+
+def single(rng: np.random.Generator) -> Weights:
+    embedding, query, key = (part.astype(np.float32) for part in ordinary(rng))
+    return embedding, query, key
+
+
+def ill_scaled(rng: np.random.Generator) -> Weights:
+    embedding, query, key = (part * 10.0 ** rng.uniform(-9, 9, part.shape) for part in ordinary(rng))
+    return embedding, query, key
+
+
+def one_long_key(rng: np.random.Generator) -> Weights:
+    embedding, query, key = ordinary(rng)
+    embedding[-1] *= 1e12
+    return embedding, query, key
+
+
+def cancelling(rng: np.random.Generator) -> Weights:
+    """Large terms that cancel exactly or almost, in the projections and again in the scores."""
+    embedding, query, key = ordinary(rng)
+    embedding[:, 1] = -embedding[:, 0]
+    for weights in (query, key):
+        weights[:, :2] = weights[:, :1] + 1e8
+        weights[:, :, 1] = -weights[:, :, 0] * (1 + 2.0**-50)
+        weights[:, :, 3] = weights[:, :, 2] + 1e8
+    return embedding, query, key
+
+
+def underflowing(rng: np.random.Generator) -> Weights:
+    """Products near the smallest float64: q and k of about 1e−162, their products subnormal or zero."""
+    embedding, query, key = ordinary(rng)
+    return embedding, query * 1e-162, key * 1e-162
+
+
+def subnormal(rng: np.random.Generator) -> Weights:
+    """Weights that are themselves subnormal, against keys large enough to make their errors count."""
+    embedding, query, key = ordinary(rng)
+    return embedding, query * 1e-315, key * 1e307
+
+
+FAMILIES = (ordinary, single, ill_scaled, one_long_key, cancelling, underflowing, subnormal)
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.__name__)
+@pytest.mark.parametrize("rule", ["max", "sum", "logsumexp"])
+def test_no_score_strays_further_than_its_bound(family: Callable[..., Weights], rule: Rule) -> None:
+    for seed in range(6):
+        embedding, query, key = family(np.random.default_rng(seed))
+        layer = Layer(query, key, 0.0, rule)
+        projection = project(layer, embedding)
+        row_bounds = joined_errors(rule, projection.row_errors())
+        computed = block_scores(rule, projection, 0, ITEMS)
+        by_the_layer = layer.scores(embedding)
+        for source, exact_row in enumerate(exact_scores(layer, embedding)):
+            bounds = joined_errors(rule, projection.score_errors(source))
+            for target, exact in enumerate(exact_row):
+                with mp.workdps(60):
+                    assert abs(mpf(computed[source, target]) - exact) <= mpf(bounds[target])
+                    assert abs(mpf(by_the_layer[source, target]) - exact) <= mpf(bounds[target])
+                assert bounds[target] <= row_bounds[source] * (1 + 1e-12)
+
+
+def test_the_bound_is_not_idle() -> None:
+    """Where terms cancel the error is real, within a factor of 1000 of the bound; elsewhere the bound is small."""
+    embedding, query, key = cancelling(np.random.default_rng(0))
+    layer = Layer(query, key, 0.0)
+    projection = project(layer, embedding)
+    computed, exact = block_scores("max", projection, 0, ITEMS), exact_scores(layer, embedding)
+    bounds = joined_errors("max", projection.row_errors())[:, None]
+    errors = np.array(
+        [[abs(float(mpf(c) - e)) for c, e in zip(*r, strict=True)] for r in zip(computed, exact, strict=True)]
+    )
+    assert (errors / bounds).max() > 1e-3
+    embedding, query, key = ordinary(np.random.default_rng(0))
+    projection = project(Layer(query, key, 0.0), embedding)
+    assert joined_errors("max", projection.row_errors()).max() < 1e-12
+
+
+@pytest.mark.parametrize(
+    ("family", "rule"),
+    [
+        *product(FAMILIES, ["max", "sum", "logsumexp"]),
+        *product([ordinary, single, underflowing], ["softmax"]),  # the others' logits are far too large for softmax
+    ],
+)
+def test_verdicts_are_exactly_true_next_to_the_threshold(family: Callable[..., Weights], rule: Rule) -> None:
+    """With the threshold some ulps from a computed score, whatever is said is true of the exact scores."""
+    verdicts = set()
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        embedding, query, key = family(rng)
+        exact = exact_scores(Layer(query, key, 0.0, rule), embedding)
+        scores = Layer(query, key, 0.0, rule).scores(embedding)
+        middle = scores.flat[rng.integers(scores.size)]
+        for ulps in (-(10.0**15), -(10.0**4), -100.0, -1.0, 0.0, 1.0, 100.0, 10.0**4, 10.0**15):
+            threshold = float(middle + ulps * np.spacing(abs(middle)))
+            adjacency = np.array([[score > mpf(threshold) for score in row] for row in exact])
+            disputed = adjacency.copy()
+            disputed.flat[rng.integers(adjacency.size)] ^= True
+            for graph, right in ((adjacency, True), (disputed, False)):
+                layer = Layer(query, key, threshold, rule)
+                relations = Graph(ITEMS, *np.nonzero(graph))
+                # the whole of the items is the only context of length ITEMS
+                verdict = certify(layer, embedding, relations, context_length=ITEMS).verdict
+                assert verdict != ("refuted" if right else "holds")
+                verdicts.add(verdict)
+    assert verdicts == {"holds", "refuted", "not proved"}
+
+
+@pytest.mark.parametrize("scale", [0.3, 3.0, 30.0])
+def test_no_softmax_score_strays_further_than_its_bound(scale: float) -> None:
+    for seed in range(10):
+        embedding, query, key = ordinary(np.random.default_rng(seed))
+        layer = Layer(scale * query, key, 0.0, "softmax")
+        bound = softmax_rounding(project(layer, embedding), ITEMS)
+        scores = layer.scores(embedding)
+        for computed_row, exact_row in zip(scores, exact_scores(layer, embedding), strict=True):
+            for computed, exact in zip(computed_row, exact_row, strict=True):
+                assert abs(mpf(computed) - exact) <= mpf(bound)
+        assert bound < 1e-11 * scale
+
+
+def test_exact_scores_are_exact() -> None:
+    """The oracle's own check: 2^53 + 1 needs a digit that float64 does not have."""
+    layer = Layer(np.array([[[2.0**53], [1.0]]]), np.array([[[1.0], [0.0]]]), 0.0)
+    embedding = np.array([[1.0, 1.0]])
+    assert exact_scores(layer, embedding)[0][0] == 2**53 + 1
+    assert Fraction(layer.scores(embedding)[0, 0]) == 2**53
