@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -206,7 +207,7 @@ def test_incoherent_finds_the_largest_block_the_profile_admits() -> None:
 
 def test_the_theorem_asks_for_all_three_numbers() -> None:
     profile = construct.block_by_profile(permutation_graph(20, seed=0), gaussian(20, 64, seed=0)).profile
-    log = np.log(20)
+    log = math.log(20)
     edge = replace(profile, epsilon=0.5, rho=2.0 / log, gamma=3.0 / log)
     assert construct.Constants(c1=0.51, c2=2.01, c3=3.01).admit(edge)
     assert not construct.Constants(c1=0.49, c2=2.01, c3=3.01).admit(edge)
@@ -258,7 +259,6 @@ def test_signatures_are_what_they_say(signatures: construct.Signatures) -> None:
     assert set(np.unique(words)) == ({-1.0, 1.0} if signatures == RADEMACHER else {0.0, 1.0})
     assert words.mean() == pytest.approx(signatures.mean, abs=0.02)  # 5 standard deviations
     assert (words**2).mean() == pytest.approx(signatures.square, abs=0.02)
-    np.testing.assert_array_equal(signatures.draw(200, 7, seed=1), words[:, :7])
     # half way between what a word scores with itself and with another
     scores = words @ words.T / 300
     others = scores[~np.eye(200, dtype=bool)].mean()

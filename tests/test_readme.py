@@ -3,6 +3,8 @@
 A line that begins with `$ ` is a command (a trailing backslash continues it); the lines below it, up to the next, are
 what it prints. `…` in such a line stands for what varies, a line of `…` alone for any number of lines. A command exits
 with 0; the last of a block that opens with ```console exit=N exits with N. Commands not to be run are in ```sh blocks.
+
+`python tests/test_readme.py` writes what the commands print now into the pages, where that differs from what they show.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -45,6 +48,16 @@ def shown(page: str) -> list[Shown]:
     return commands
 
 
+def run(command: str, directory: Path) -> tuple[int, list[str]]:
+    """The exit code and all that is printed, in a terminal of 80 columns."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "COLUMNS": "80", "NO_COLOR": "1"}
+    done = subprocess.run(
+        command, shell=True, cwd=directory, env=environment, capture_output=True, text=True, timeout=120
+    )
+    return done.returncode, (done.stdout + done.stderr).splitlines()
+
+
 def matches(pattern: list[str], output: list[str]) -> bool:
     """Whether the output is what the page shows, its `…` filled in."""
     lines = [r"(?:.*\n)*?" if line.strip() == "…" else re.escape(line).replace("…", ".*") + "\n" for line in pattern]
@@ -53,15 +66,10 @@ def matches(pattern: list[str], output: list[str]) -> bool:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_what_a_page_shows_is_what_happens(page: Path, tmp_path: Path) -> None:
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment = {**os.environ, "PATH": path, "COLUMNS": "80", "NO_COLOR": "1"}
     for step in shown(page.read_text()):
-        done = subprocess.run(
-            step.command, shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120
-        )
-        output = (done.stdout + done.stderr).splitlines()
+        exit_code, output = run(step.command, tmp_path)
         said = "\n".join(output)
-        assert done.returncode == step.exit_code, f"$ {step.command}\nexits with {done.returncode} and says\n{said}"
+        assert exit_code == step.exit_code, f"$ {step.command}\nexits with {exit_code} and says\n{said}"
         assert matches(step.output, output), f"$ {step.command}\nprints\n{said}\nand not\n" + "\n".join(step.output)
 
 
@@ -107,3 +115,21 @@ def test_how_a_page_is_read() -> None:
     assert shown(page) == [Shown("one   two", ["says"], 0), Shown("three", [], 0), *fours]
     with pytest.raises(ValueError, match="begins with a command"):
         shown("```console\nno command\n```\n")
+
+
+def refresh(page: Path) -> None:
+    text = page.read_text()
+    with tempfile.TemporaryDirectory() as directory:
+        for step in shown(text):
+            _, output = run(step.command, Path(directory))
+            if not matches(step.output, output):
+                old, new = ("".join(f"{line}\n" for line in lines) for lines in (step.output, output))
+                if not step.output or text.count(old) != 1:
+                    sys.exit(f"{page.name}: put the output of `{step.command}` in by hand:\n{new}")
+                text = text.replace(old, new)
+    page.write_text(text)
+
+
+if __name__ == "__main__":
+    for each in PAGES:
+        refresh(each)

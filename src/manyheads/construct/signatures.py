@@ -19,8 +19,8 @@ class Rademacher:
     square = 1.0  # E w²
 
     def draw(self, items: int, key_width: int, *, seed: int) -> Float64[ndarray, "items key_width"]:
-        """W_sig, one row for each item; a greater width adds columns to those of a smaller one."""
-        return np.random.default_rng(seed).integers(0, 2, size=(key_width, items)).T * 2.0 - 1.0
+        """W_sig, one row for each item."""
+        return np.random.default_rng(seed).integers(0, 2, size=(items, key_width)) * 2.0 - 1.0
 
     def threshold(self, key_width: int) -> float:
         """τ = d_k/2, half way between the mean score of a word with itself and with another."""
@@ -48,9 +48,8 @@ class Bernoulli:
         return self.p
 
     def draw(self, items: int, key_width: int, *, seed: int) -> Float64[ndarray, "items key_width"]:
-        """W_sig, one row for each item; a greater width adds columns to those of a smaller one."""
-        uniform = np.random.default_rng(seed).random((key_width, items)).T
-        return (uniform < self.p).astype(np.float64)
+        """W_sig, one row for each item."""
+        return (np.random.default_rng(seed).random((items, key_width)) < self.p).astype(np.float64)
 
     def threshold(self, key_width: int) -> float:
         """τ = (p + p²)/2 · d_k, half way between the mean score of a word with itself and with another."""
