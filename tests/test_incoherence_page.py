@@ -39,7 +39,7 @@ def test_the_examples_of_the_page_run() -> None:
     assert outcome.failed == 0
 
 
-@pytest.mark.parametrize("block_size", [1, 32])
+@pytest.mark.parametrize("block_size", [16, 128])
 def test_stored_rows_can_be_measured_again(make: ModuleType, families: list[dict[str, Any]], block_size: int) -> None:
     embedding = gaussian(make.ITEMS, make.D_MODEL, seed=1)
     blocks = make.blocks_of(make.ITEMS, block_size, seed=1)

@@ -1,22 +1,32 @@
 """How many relations can one attention layer hold, and into how many heads should its key budget be split?"""
 
-from manyheads.embedding import gaussian, one_hot, sparse_binary
-from manyheads.errors import InputError
-from manyheads.generators import (
-    permutation_graph,
-    positional_graph,
-    power_law_graph,
-    random_graph,
-    regular_graph,
-    star_graph,
-)
-from manyheads.graph import Graph, graph_from_networkx, graph_from_rustworkx
-from manyheads.layer import Layer
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from manyheads import construct
+    from manyheads.certificate import Certificate, certify
+    from manyheads.embedding import gaussian, one_hot, sparse_binary
+    from manyheads.errors import InputError
+    from manyheads.files import read_embedding, read_graph, read_layer, write_embedding, write_graph, write_layer
+    from manyheads.generators import (
+        permutation_graph,
+        positional_graph,
+        power_law_graph,
+        random_graph,
+        regular_graph,
+        star_graph,
+    )
+    from manyheads.graph import Graph, graph_from_networkx, graph_from_rustworkx
+    from manyheads.layer import Layer
 
 __all__ = [
+    "Certificate",
     "Graph",
     "InputError",
     "Layer",
+    "certify",
+    "construct",
     "gaussian",
     "graph_from_networkx",
     "graph_from_rustworkx",
@@ -25,7 +35,44 @@ __all__ = [
     "positional_graph",
     "power_law_graph",
     "random_graph",
+    "read_embedding",
+    "read_graph",
+    "read_layer",
     "regular_graph",
     "sparse_binary",
     "star_graph",
+    "write_embedding",
+    "write_graph",
+    "write_layer",
 ]
+
+# The rooms are opened when a name is first asked for, so that `manyheads --help` does not wait for numpy and scipy.
+_ROOMS = {
+    "certificate": ("Certificate", "certify"),
+    "embedding": ("gaussian", "one_hot", "sparse_binary"),
+    "errors": ("InputError",),
+    "files": ("read_embedding", "read_graph", "read_layer", "write_embedding", "write_graph", "write_layer"),
+    "generators": (
+        "permutation_graph",
+        "positional_graph",
+        "power_law_graph",
+        "random_graph",
+        "regular_graph",
+        "star_graph",
+    ),
+    "graph": ("Graph", "graph_from_networkx", "graph_from_rustworkx"),
+    "layer": ("Layer",),
+}
+_HOMES = {name: room for room, names in _ROOMS.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    if name == "construct":
+        return import_module("manyheads.construct")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'manyheads' has no attribute '{name}'")
+    return getattr(import_module(f"manyheads.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -84,7 +84,7 @@ def _frame(axis: Axes, items: int, d_model: int) -> None:
     axis.legend(loc="lower right", labelspacing=0.25)
 
 
-def _doubling(axis: Axes, ticks: Sequence[float]) -> None:
+def _doubling(axis: Axes, ticks: Sequence[int | float]) -> None:
     axis.set_xscale("log", base=2)
     axis.set_xticks(ticks, [f"{tick:.3g}" if isinstance(tick, float) else str(tick) for tick in ticks])
     axis.minorticks_off()

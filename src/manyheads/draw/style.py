@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -18,7 +19,7 @@ PURPLE, SKY, YELLOW = "#cc79a7", "#56b4e9", "#f0e442"
 
 PANEL_WIDTH, PANEL_HEIGHT = 4.2, 3.3  # inches
 
-_LOOK = {
+_LOOK: dict[Any, Any] = {
     "figure.dpi": 160,
     "figure.facecolor": "white",
     "font.size": 10,
