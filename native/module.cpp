@@ -4,8 +4,10 @@
 namespace nb = nanobind;
 
 void register_colouring(nb::module_ &m);
+void register_training(nb::module_ &m);
 
 NB_MODULE(_native, m) {
     m.doc() = "Compiled parts of manyheads.";
     register_colouring(m);
+    register_training(m);
 }

@@ -90,11 +90,11 @@ def test_no_score_strays_further_than_its_bound(family: Callable[..., Weights], 
 
 @pytest.mark.parametrize("rule", ["max", "sum", "logsumexp"])
 def test_errors_of_heads_join_like_their_scores(rule: Rule) -> None:
-    """Heads that all err by their bound move the joined score by no more than the joined bound, and can by nearly it."""
+    """Heads that all err by their bounds move the joined score by no more than the joined bound, some by nearly it."""
     rng = np.random.default_rng(0)
     scores, errors = rng.standard_normal((16, 1000)), rng.exponential(1.0, (16, 1000))
     moved = np.abs(JOIN[rule].reduce(scores + errors) - JOIN[rule].reduce(scores)) / joined_errors(rule, errors)
-    assert moved.max() <= 1
+    assert moved.max() <= 1 + 1e-12
     assert moved.max() > {"max": 0.9, "sum": 0.999, "logsumexp": 0.3}[rule]
 
 

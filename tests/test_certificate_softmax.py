@@ -16,7 +16,7 @@ from manyheads.certificate import certify, softmax
 from manyheads.certificate.frontier import Frontier
 from manyheads.certificate.projection import project
 from manyheads.certificate.softmax_bounds import extreme_sums, score_bounds
-from manyheads.certificate.softmax_branch import branch_largest, branch_smallest
+from manyheads.certificate.softmax_branch import branch_largest, branch_smallest, reach
 from manyheads.certificate.softmax_counting import crowded_out
 from manyheads.certificate.softmax_pairs import (
     PairProblems,
@@ -55,12 +55,10 @@ def random_problem(heads: int, free: int, chosen: int, *, scale: float, seed: in
 
 def all_scores(problem: PairProblems) -> dict[tuple[int, ...], float]:
     """A of every choice, by its items."""
-    choices = combinations(range(problem.free.shape[1]), problem.chosen)
+    choices = np.array(list(combinations(range(problem.free.shape[1]), problem.chosen)), dtype=np.int64)
+    scores = (1 / (problem.base + problem.ratios[:, 0, choices].sum(axis=2))).sum(axis=0)
     return {
-        tuple(problem.free[0, list(choice)].tolist()): float(
-            (1 / (problem.base[:, 0] + problem.ratios[:, 0, list(choice)].sum(axis=1))).sum()
-        )
-        for choice in choices
+        tuple(items): score for items, score in zip(problem.free[0, choices].tolist(), scores.tolist(), strict=True)
     }
 
 
@@ -149,22 +147,59 @@ def test_a_secant_bounds_its_box(
             assert score <= bound[0] + 1e-12
 
 
-@given(**problems, gap=st.sampled_from([1e-9, 1e-4, 0.05]))
-@settings(max_examples=120, deadline=None)
-def test_branching_decides(heads: int, free: int, share: float, scale: float, seed: int, gap: float) -> None:
+@given(**problems, low=st.floats(0, 0.5), goal=st.floats(0, 1))
+@settings(max_examples=100, deadline=None)
+def test_no_choice_above_the_goal_is_out_of_reach(
+    heads: int, free: int, share: float, scale: float, seed: int, low: float, goal: float
+) -> None:
     problem = random_problem(heads, free, round(share * free), scale=scale, seed=seed)
     scores = all_scores(problem)
-    smallest, largest = min(scores.values()), max(scores.values())
-    proved = branch_smallest(problem, smallest - gap, nodes=10_000)
-    assert smallest - gap < proved.bound <= smallest + 1e-12
-    proved = branch_largest(problem, largest + gap, nodes=10_000)
-    assert largest - 1e-12 <= proved.bound < largest + gap
-    for decision, extreme in (
-        (branch_smallest(problem, smallest + gap, nodes=10_000), smallest),
-        (branch_largest(problem, largest - gap, nodes=10_000), largest),
-    ):
-        assert abs(decision.found - extreme) <= gap
-        assert scores[tuple(sorted(decision.items))] == pytest.approx(decision.found, abs=1e-12)
+    aim = min(scores.values()) + goal * (max(scores.values()) - min(scores.values()))
+    floor, ceiling = head_extremes(problem, largest=False), head_extremes(problem, largest=True)
+    floor = floor + low * (ceiling - floor)
+    cap = reach(problem.base, floor, ceiling, aim)
+    for items, score in scores.items():
+        sums = problem.sums(np.array([items], dtype=np.int64).reshape(1, -1) - 10)
+        if score > aim and (floor <= sums).all():
+            assert (sums <= cap * (1 + 1e-9)).all()
+
+
+HARD = [random_problem(4, 12, 4, scale=2.0, seed=seed) for seed in range(25)]
+
+
+def test_the_search_often_finds_the_extreme() -> None:
+    found = Counter[str]()
+    for problem in HARD:
+        scores = all_scores(problem).values()
+        found["smallest"] += abs(smallest_scores(problem, steps=8).found[0] - min(scores)) < 1e-9
+        found["largest"] += abs(largest_scores(problem, steps=8).found[0] - max(scores)) < 1e-9
+    assert found["smallest"] >= 20
+    assert found["largest"] >= 10
+
+
+@pytest.mark.parametrize("gap", [1e-9, 1e-3])
+def test_branching_decides(gap: float) -> None:
+    """Where the first bounds and the first search fail as well as where they do not."""
+    failed, branched = Counter[str](), Counter[str]()
+    for problem in HARD:
+        scores = all_scores(problem)
+        smallest, largest = min(scores.values()), max(scores.values())
+        failed["smallest"] += smallest_scores(problem, steps=8).found[0] > smallest + 1e-9
+        failed["largest"] += branch_largest(problem, np.inf, nodes=1).found < largest - 1e-9
+        proved = branch_smallest(problem, smallest - gap, nodes=10_000)
+        assert smallest - gap < proved.bound <= smallest + 1e-12
+        branched["smallest"] += proved.nodes > 1
+        proved = branch_largest(problem, largest + gap, nodes=10_000)
+        assert largest - 1e-12 <= proved.bound < largest + gap
+        branched["largest"] += proved.nodes > 1
+        for decision, extreme in (
+            (branch_smallest(problem, smallest + gap, nodes=10_000), smallest),
+            (branch_largest(problem, largest - gap, nodes=10_000), largest),
+        ):
+            assert abs(decision.found - extreme) <= gap
+            assert scores[tuple(sorted(decision.items))] == pytest.approx(decision.found, abs=1e-12)
+    assert min(failed["smallest"], failed["largest"]) > 1
+    assert min(branched["smallest"], branched["largest"]) > 5
 
 
 def test_branching_stops_when_the_nodes_run_out() -> None:
@@ -178,14 +213,26 @@ def test_branching_stops_when_the_nodes_run_out() -> None:
 
 
 @pytest.mark.parametrize("lengths", [(2, 2), (2, 5), (3, 4), (5, 6), (6, 6)])
-def test_a_range_is_judged_at_both_its_ends(lengths: Range) -> None:
+@pytest.mark.parametrize(
+    ("adjacency", "threshold", "verdict"),
+    [
+        (permutation_graph(6, seed=1).adjacency(), 0.4, "refuted"),
+        (np.zeros((6, 6), bool), 1.5, "holds"),
+        (np.ones((6, 6), bool), -0.5, "holds"),
+    ],
+    ids=["permutation", "no relation", "all"],
+)
+def test_a_range_is_judged_at_both_its_ends(
+    lengths: Range, adjacency: np.ndarray, threshold: float, verdict: str
+) -> None:
     """With one head the bounds are exact, so the window is that of every context of every length in the range."""
-    graph = permutation_graph(6, seed=1)
-    layer = logit_layer(random_logits(1, 6, scale=1.0, seed=0), 0.4)
+    graph = Graph(6, *np.nonzero(adjacency))
+    layer = logit_layer(random_logits(1, 6, scale=1.0, seed=0), threshold)
     certificate = certify(layer, one_hot(6), graph, context_length=lengths)
-    tried, relation = try_every_context(layer, one_hot(6), graph, lengths), graph.adjacency()
-    expected = tried.largest[~relation].max(), tried.smallest[relation].min()
+    tried = try_every_context(layer, one_hot(6), graph, lengths)
+    expected = tried.largest[~adjacency].max(initial=-np.inf), tried.smallest[adjacency].min(initial=np.inf)
     np.testing.assert_allclose(certificate.window, expected, atol=1e-12)
+    assert certificate.verdict == verdict
     assert certificate.context_lengths == lengths
     assert np.count_nonzero(tried.wrong) == certificate.missed + certificate.false_pairs
 
@@ -267,9 +314,11 @@ def test_a_fixed_batch_is_nearly_always_decided(allowed: str, monkeypatch: pytes
         # close to an end of the true window, on either side of it
         layer = logit_layer(logits, float(rng.choice(ends) + rng.choice([-1, 1]) * 10.0 ** rng.uniform(-4, -1)))
         wrong = try_every_context(layer, one_hot(7), graph, (4, 4)).wrong.any()
-        verdict = certify(layer, one_hot(7), graph, context_length=4).verdict
-        assert verdict != ("holds" if wrong else "refuted")
-        verdicts[verdict] += 1
+        certificate = certify(layer, one_hot(7), graph, context_length=4)
+        assert certificate.verdict != ("holds" if wrong else "refuted")
+        assert certificate.window[0] >= ends[0] - 1e-12
+        assert certificate.window[1] <= ends[1] + 1e-12
+        verdicts[certificate.verdict] += 1
     assert min(verdicts["holds"], verdicts["refuted"]) > 5
     if allowed == "all":
         assert verdicts["not proved"] == 0

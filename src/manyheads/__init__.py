@@ -19,14 +19,18 @@ if TYPE_CHECKING:
     )
     from manyheads.graph import Graph, graph_from_networkx, graph_from_rustworkx
     from manyheads.layer import Layer
+    from manyheads.training import Outcome, Run, fingerprint, train
 
 __all__ = [
     "Certificate",
     "Graph",
     "InputError",
     "Layer",
+    "Outcome",
+    "Run",
     "certify",
     "construct",
+    "fingerprint",
     "gaussian",
     "graph_from_networkx",
     "graph_from_rustworkx",
@@ -41,6 +45,7 @@ __all__ = [
     "regular_graph",
     "sparse_binary",
     "star_graph",
+    "train",
     "write_embedding",
     "write_graph",
     "write_layer",
@@ -62,6 +67,7 @@ _ROOMS = {
     ),
     "graph": ("Graph", "graph_from_networkx", "graph_from_rustworkx"),
     "layer": ("Layer",),
+    "training": ("Outcome", "Run", "fingerprint", "train"),
 }
 _HOMES = {name: room for room, names in _ROOMS.items() for name in names}
 

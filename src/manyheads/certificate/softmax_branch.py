@@ -88,13 +88,13 @@ def branch_largest(problem: PairProblems, limit: float, nodes: int) -> Decision:
     boxes = [(head_extremes(problem, largest=False), head_extremes(problem, largest=True))]
     while True:
         for low, high in boxes:
-            reach = _reach(problem.base, low, high, goal=(found + limit) / 2)
-            bound, choice = secant(problem, low, reach)
+            high = reach(problem.base, low, high, goal=(found + limit) / 2)
+            bound, choice = secant(problem, low, high)
             sums = problem.sums(choice)
             used += 1
             if problem.scores(sums)[0] > found:
                 found, positions = float(problem.scores(sums)[0]), choice
-            heapq.heappush(heap, (-float(bound[0]), next(tick), low, reach, sums))
+            heapq.heappush(heap, (-float(bound[0]), next(tick), low, high, sums))
         goal = (found + limit) / 2
         worst, _, low, high, sums = heap[0]
         if used >= nodes or found >= limit or -worst <= goal:
@@ -103,7 +103,7 @@ def branch_largest(problem: PairProblems, limit: float, nodes: int) -> Decision:
         boxes = _halves(problem.base, low, high, sums)
 
 
-def _reach(
+def reach(
     base: Float64[ndarray, "heads 1"], low: Float64[ndarray, "heads 1"], high: Float64[ndarray, "heads 1"], goal: float
 ) -> Float64[ndarray, "heads 1"]:
     """How large the sums of a choice in the box can be if its score exceeds the goal.

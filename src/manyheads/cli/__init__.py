@@ -11,11 +11,18 @@ from collections.abc import Callable, Mapping, Sequence
 import tyro
 
 from manyheads.cli.answer import Answer, Command
+from manyheads.cli.bench import Bench
 from manyheads.cli.certify import Certify
 from manyheads.cli.compile import Compile
+from manyheads.cli.train import Train
 from manyheads.errors import InputError
 
-COMMANDS: dict[str, Callable[..., Command]] = {"compile": Compile, "certify": Certify}
+COMMANDS: dict[str, Callable[..., Command]] = {
+    "compile": Compile,
+    "certify": Certify,
+    "train": Train,
+    "bench": Bench,
+}
 DESCRIPTION = """How many relations can one attention layer hold, and into how many
 heads should its key budget be split?
 

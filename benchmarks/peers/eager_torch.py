@@ -1,0 +1,135 @@
+"""Eager PyTorch, one context a step: the ordinary training loop of the paper's protocol, written with care.
+
+What was tried on small CPU tensors and is used because it was quickest: one weight matrix for queries and keys
+together, `bmm` for the scores, one fused loss, AdamW with `fused=True`, gradients set to None, one thread in each of
+two processes. Contexts, rows and labels are prepared 500 steps at a time, at next to no cost; `--draw` draws each
+context inside the loop instead, as App. A.1 describes it and as the native engine does.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing.synchronize import Barrier
+
+import numpy as np
+import torch
+import tyro
+from torch import Tensor
+from torch.nn.functional import binary_cross_entropy_with_logits
+
+from manyheads.training.problem import Problem, Stream, initial_weights, problem_of
+from manyheads.training.run import Run
+
+WARM_UP = 50
+SCORED = 100  # contexts after the last step, on which all contenders' losses must agree
+AHEAD = 500
+
+together: Barrier  # of the processes, set in each by `ready`
+
+
+@dataclass(frozen=True)
+class Peer:
+    """One shape, trained in as many processes as there are cores to fill."""
+
+    items: int
+    d_model: int
+    heads: int
+    key_width: int
+    steps: int
+    processes: int = 2
+    draw: bool = False
+
+
+class Trainer:
+    """The weights of one run and the step."""
+
+    def __init__(self, run: Run) -> None:
+        query, key = (np.concatenate(list(weights), axis=1) for weights in initial_weights(run))
+        self.weights = torch.tensor(np.concatenate([query, key], axis=1), dtype=torch.float32, requires_grad=True)
+        self.threshold = torch.zeros((), requires_grad=True)
+        self.optimizer = torch.optim.AdamW([self.weights, self.threshold], lr=1e-3, weight_decay=0.0, fused=True)
+        self.positive_weight = torch.tensor(run.context - 1.0)
+        self.shape = (run.context, 2 * run.heads, run.key_width)
+
+    def loss(self, x: Tensor, y: Tensor) -> Tensor:
+        """The weighted logistic loss of one context's rows and labels."""
+        query, key = (x @ self.weights).view(self.shape).transpose(0, 1).chunk(2)
+        scores = torch.bmm(query, key.mT).max(dim=0).values
+        logits = 10.0 * (scores - self.threshold)
+        return binary_cross_entropy_with_logits(logits, y, pos_weight=self.positive_weight)
+
+    def step(self, x: Tensor, y: Tensor) -> None:
+        """One context, one update."""
+        self.loss(x, y).backward()
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+
+
+def prepared(problem: Problem, start: int, stop: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """Rows and labels of the contexts start … stop − 1, made many at a time."""
+    rows, targets = torch.from_numpy(problem.embedding), torch.tensor(problem.graph.targets)
+    for first in range(start, stop, AHEAD):
+        contexts = torch.from_numpy(problem.contexts(Stream.TRAIN, first, min(AHEAD, stop - first))).long()
+        labels = (targets[contexts][:, :, None] == contexts[:, None, :]).float()
+        yield from zip(rows[contexts].unbind(), labels.unbind(), strict=True)
+
+
+def drawn(problem: Problem, start: int, stop: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """The same, each context drawn when its turn comes (from another generator, so other contexts)."""
+    rows, targets = torch.from_numpy(problem.embedding), torch.tensor(problem.graph.targets)
+    permutation, items, length = problem.graph.targets.tolist(), problem.graph.items, problem.context
+    rng = np.random.default_rng(start)
+    for _ in range(start, stop):
+        context = rng.choice(items, length, replace=False).tolist()
+        chosen = rng.permutation(context)[: rng.binomial(length, problem.target_rate)].tolist()
+        replaced = rng.random(length).tolist()
+        for source, where in zip(chosen, replaced, strict=False):
+            target = permutation[source]
+            if target not in context:
+                others = [p for p, item in enumerate(context) if item != source]
+                context[others[int(where * len(others))]] = target
+        taken = torch.tensor(context)
+        yield rows[taken], (targets[taken][:, None] == taken).float()
+
+
+def ready(barrier: Barrier) -> None:
+    global together
+    together = barrier
+    torch.set_num_threads(1)
+
+
+def train(peer: Peer, seed: int) -> tuple[float, float]:
+    """Seconds of the timed steps, and the loss on the contexts that follow."""
+    run = Run(peer.items, peer.d_model, peer.heads, peer.key_width, seed=seed)
+    problem = problem_of(run)
+    trainer = Trainer(run)
+    source = drawn if peer.draw else prepared
+    for x, y in source(problem, 0, WARM_UP):
+        trainer.step(x, y)
+    together.wait(timeout=300)  # timed only while all processes run
+    start = time.perf_counter()
+    for x, y in source(problem, WARM_UP, peer.steps):
+        trainer.step(x, y)
+    seconds = time.perf_counter() - start
+    with torch.no_grad():
+        losses = [trainer.loss(x, y).item() for x, y in prepared(problem, peer.steps, peer.steps + SCORED)]
+    return seconds, float(np.mean(losses))
+
+
+def main(peer: Peer) -> None:
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(peer.processes, spawn, ready, (spawn.Barrier(peer.processes),)) as pool:
+        found = list(pool.map(train, [peer] * peer.processes, range(peer.processes)))
+    # every process has a core of its own, so in the time of one step the machine makes `processes` steps
+    step = sum(seconds for seconds, _ in found) / len(found) / (peer.steps - WARM_UP)
+    version = f"torch {torch.__version__}"
+    print(json.dumps({"microseconds": 1e6 * step / peer.processes, "loss": found[0][1], "version": version}))
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Peer))

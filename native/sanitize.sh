@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# Builds the compiled parts with AddressSanitizer and UndefinedBehaviorSanitizer and runs their tests on that build.
+# usage: native/sanitize.sh PYTHON [TEST…]    (PYTHON: the interpreter of an environment with the dev extra)
+set -euo pipefail
+cd "$(dirname "$0")/.."
+python=$1
+shift
+tests=("$@")
+[ ${#tests[@]} -gt 0 ] || tests=(tests/test_training_native*.py tests/test_contexts.py tests/test_matching*.py)
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+"$python" -m pip install --quiet --no-deps --target "$work/site" . \
+    -C build-dir="$work/build" -C cmake.define.MANYHEADS_SANITIZE=address,undefined
+
+# The editable install would hand out the ordinary build: its finder has to go before manyheads is imported.
+cat > "$work/run.py" <<'PYTHON'
+import sys
+
+sys.meta_path[:] = [finder for finder in sys.meta_path if "Redirecting" not in type(finder).__name__]
+sys.path.insert(0, sys.argv[1])
+import pytest
+
+import manyheads._native
+
+assert manyheads._native.__file__.startswith(sys.argv[1]), manyheads._native.__file__
+sys.exit(pytest.main(["-p", "no:cacheprovider", *sys.argv[2:]]))
+PYTHON
+
+preload=$(${CXX:-c++} -print-file-name=libasan.so)
+LD_PRELOAD="$preload" ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 MANYHEADS_SANITIZED=1 \
+    "$python" "$work/run.py" "$work/site" "${tests[@]}"

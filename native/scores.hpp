@@ -1,0 +1,168 @@
+// How the heads score the pairs of a context under each rule, and how a gradient by score reaches queries and keys.
+#pragma once
+
+#include <cmath>
+
+#include "positions.hpp"
+#include "rows.hpp"
+#include "tile.hpp"
+
+namespace manyheads {
+
+// The scores Q_k(p)·K_k(q) of one head for a tile of pairs.
+template <int R, int V, class T, int FIXED>
+MANYHEADS_INLINE inline Tile<T, R, V> head_scores(const Shape<T, FIXED> s, const T *query, const T *key, int p, int q) {
+    Tile<T, R, V> tile;
+    tile.clear();
+    tile.accumulate(query + p, 1, s.stride(), s.key_width, [=](std::ptrdiff_t c, auto v) MANYHEADS_INLINE {
+        return load(key + c * s.stride() + q + v * WIDTH<T>);
+    });
+    return tile;
+}
+
+// result[c, :] = Σ_t a[c, t]·weight(t, :) for the rows c of one head: the gradient of its queries or of its keys.
+template <class T, int FIXED, class Weight>
+MANYHEADS_INLINE inline void head_gradient(const Shape<T, FIXED> s, const T *a, T *result, const Weight weight) {
+    row_blocks<6>(s.key_width, [=](auto R, int c) MANYHEADS_INLINE {
+        vector_blocks<T>(s.stride(), [=](auto V, int first) MANYHEADS_INLINE {
+            Tile<T, R, V> tile;
+            tile.clear();
+            tile.accumulate(a + std::ptrdiff_t(c) * s.stride(), s.stride(), 1, s.length(), [=](std::ptrdiff_t t, auto v) MANYHEADS_INLINE {
+                return weight(t * s.stride() + first + v * WIDTH<T>);
+            });
+            tile.store_to(result + std::ptrdiff_t(c) * s.stride() + first, s.stride());
+        });
+    });
+}
+
+// Rule max: S(p, q) = max_k Q_k(p)·K_k(q), ties to the lowest k; only the winning head of a pair has a gradient.
+template <class T, int FIXED> class MaxScores {
+public:
+    explicit MaxScores(const Shape<T, FIXED> &s)
+        : s_(s), score_(s.pairs()), winner_(s.pairs()), across_(s.pairs()), winner_across_(s.pairs()) {}
+
+    const T *forward(const T *query, const T *key) {
+        const Shape<T, FIXED> s = s_;  // copies, so that no store can change them under the loop
+        T *const score = score_.data();
+        Int<T> *const winner = winner_.data();
+        row_blocks<2>(s.length(), [=](auto R, int p) MANYHEADS_INLINE {
+            vector_blocks<T>(s.stride(), [=](auto V, int q) MANYHEADS_INLINE {
+                auto best = head_scores<R, V>(s, query, key, p, q);
+                Bits<T> won_by[R][V] = {};
+                for (int k = 1; k < s.heads; ++k) {
+                    const auto tile = head_scores<R, V>(s, query + s.head(k), key + s.head(k), p, q);
+                    tile.each([&](auto r, auto v) MANYHEADS_INLINE {
+                        const Bits<T> better = tile.at[r][v] > best.at[r][v];
+                        best.at[r][v] = better ? tile.at[r][v] : best.at[r][v];
+                        won_by[r][v] = better ? all_bits<T>(k) : won_by[r][v];
+                    });
+                }
+                best.store_to(score + std::ptrdiff_t(p) * s.stride() + q, s.stride());
+                best.each([&](auto r, auto v) MANYHEADS_INLINE {
+                    store_bits<T>(winner + std::ptrdiff_t(p + r) * s.stride() + q + v * WIDTH<T>, won_by[r][v]);
+                });
+            });
+        });
+        return score;
+    }
+
+    void backward(const T *projected, const T *by_score, T *by_projection) {
+        const Shape<T, FIXED> s = s_;
+        const std::ptrdiff_t stride = s.stride();
+        transpose_into(by_score, stride, stride, stride, across_.data(), stride);
+        transpose_into(reinterpret_cast<const T *>(winner_.data()), stride, stride, stride, reinterpret_cast<T *>(winner_across_.data()), stride);
+        for (int k = 0; k < s.heads; ++k) {
+            const auto won = [k](const T *gradient, const Int<T> *winner) MANYHEADS_INLINE {
+                return [=](std::ptrdiff_t at) MANYHEADS_INLINE {
+                    return (Vec<T>)((Bits<T>)load(gradient + at) & (load_bits<T>(winner + at) == all_bits<T>(k)));
+                };
+            };
+            const std::ptrdiff_t query = s.head(k), key = s.keys() + s.head(k);
+            head_gradient(s, projected + key, by_projection + query, won(across_.data(), winner_across_.data()));
+            head_gradient(s, projected + query, by_projection + key, won(by_score, winner_.data()));
+        }
+    }
+
+private:
+    Shape<T, FIXED> s_;
+    Buffer<T> score_;
+    Buffer<Int<T>> winner_;
+    Buffer<T> across_;
+    Buffer<Int<T>> winner_across_;
+};
+
+// Rule softmax: S(p, q) = Σ_k softmax over q of Q_k(p)·K_k(q)/√d_k.
+template <class T, int FIXED> class SoftmaxScores {
+public:
+    explicit SoftmaxScores(const Shape<T, FIXED> &s)
+        : s_(s), scale_(static_cast<T>(1 / std::sqrt(double(s.key_width)))), score_(s.pairs()), share_(s.heads * s.pairs()),
+          by_logit_(s.pairs()), across_(s.pairs()), inside_(s.stride()) {
+        std::fill_n(inside_.data(), s.length(), T(1));
+    }
+
+    const T *forward(const T *query, const T *key) {
+        const Shape<T, FIXED> s = s_;
+        std::fill_n(score_.data(), s.pairs(), T(0));
+        for (int k = 0; k < s.heads; ++k) {
+            T *const share = share_.data() + k * s.pairs();
+            row_blocks<4>(s.length(), [=](auto R, int p) MANYHEADS_INLINE {
+                vector_blocks<T>(s.stride(), [=](auto V, int q) MANYHEADS_INLINE {
+                    const auto tile = head_scores<R, V>(s, query + s.head(k), key + s.head(k), p, q);
+                    tile.store_to(share + std::ptrdiff_t(p) * s.stride() + q, s.stride());
+                });
+            });
+            for (int p = 0; p < s.length(); ++p) share_out(share + std::ptrdiff_t(p) * s.stride(), score_.data() + std::ptrdiff_t(p) * s.stride());
+        }
+        return score_.data();
+    }
+
+    // With shares P: ∂/∂logit = P·(g − Σ_q P·g)/√d_k, row by row.
+    void backward(const T *projected, const T *by_score, T *by_projection) {
+        const Shape<T, FIXED> s = s_;
+        const std::ptrdiff_t stride = s.stride();
+        for (int k = 0; k < s.heads; ++k) {
+            const T *const share = share_.data() + k * s.pairs();
+            T *const by_logit = by_logit_.data(), *const across = across_.data();
+            for (int p = 0; p < s.length(); ++p) {
+                const std::ptrdiff_t row = p * stride;
+                Vec<T> dot{};
+                for (int q = 0; q < stride; q += WIDTH<T>) dot += load(share + row + q) * load(by_score + row + q);
+                const T mean = sum_of<T>(dot);
+                for (int q = 0; q < stride; q += WIDTH<T>)
+                    store<T>(by_logit + row + q, scale_ * load(share + row + q) * (load(by_score + row + q) - mean));
+            }
+            transpose_into(by_logit, stride, stride, stride, across, stride);
+            const std::ptrdiff_t query = s.head(k), key = s.keys() + s.head(k);
+            head_gradient(s, projected + key, by_projection + query, [=](std::ptrdiff_t at) MANYHEADS_INLINE { return load(across + at); });
+            head_gradient(s, projected + query, by_projection + key, [=](std::ptrdiff_t at) MANYHEADS_INLINE { return load(by_logit + at); });
+        }
+    }
+
+private:
+    // Turns a row of raw scores into shares of one, the padding into zeros, and adds them to the row of the sum.
+    void share_out(T *row, T *sum) const {
+        const int stride = s_.stride();
+        T highest = row[0];
+        for (int q = 1; q < s_.length(); ++q) highest = row[q] > highest ? row[q] : highest;
+        Vec<T> total{};
+        for (int q = 0; q < stride; q += WIDTH<T>) {
+            const Vec<T> inside = load(inside_.data() + q);
+            const Vec<T> logit = inside > T(0) ? scale_ * (load(row + q) - highest) : Vec<T>{};
+            const Vec<T> e = inside * exp_of_negative<T>(logit);
+            store<T>(row + q, e);
+            total += e;
+        }
+        const T one_over = 1 / sum_of<T>(total);
+        for (int q = 0; q < stride; q += WIDTH<T>) {
+            const Vec<T> share = load(row + q) * one_over;
+            store<T>(row + q, share);
+            store<T>(sum + q, load(sum + q) + share);
+        }
+    }
+
+    Shape<T, FIXED> s_;
+    T scale_;
+    Buffer<T> score_, share_, by_logit_, across_, inside_;
+};
+
+}  // namespace manyheads

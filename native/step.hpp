@@ -1,0 +1,83 @@
+// One context through the layer and back: scores, cost, gradients, and the optimiser's step.
+#pragma once
+
+#include <optional>
+
+#include "objective.hpp"
+#include "projection.hpp"
+#include "scores.hpp"
+
+namespace manyheads {
+
+// What a run trains on, shared by training and evaluation.
+template <class T> struct Data {
+    Data(const Settings &s, Relations graph, const float *rows, const double *messages_)
+        : settings(s), relations(std::move(graph)), embedding(rows, s.items, s.d_model), messages() {
+        if (s.values) messages = Rows<T>(messages_, s.items, s.message_width);
+    }
+
+    Data(const Data &) = delete;  // samplers and gathered rows point into it
+
+    Sampler sampler() const { return {relations, settings.context, settings.target_rate, settings.context_key}; }
+    Layout<T> layout() const { return {settings.d_model, settings.heads, settings.key_width}; }
+
+    Settings settings;
+    Relations relations;
+    Rows<T> embedding, messages;
+};
+
+template <class T, int FIXED> class Step {
+public:
+    Step(const Step &) = delete;
+    explicit Step(const Data<T> &data)
+        : s_(data.settings), layout_(data.layout()), shape_(s_.heads, s_.key_width, s_.context), x_(data.embedding, s_.context),
+          projected_(shape_.size()), by_projection_(shape_.size()), by_score_(shape_.pairs()),
+          panel_(std::size_t(s_.context) * PANEL<T>) {
+        if (s_.softmax) softmax_.emplace(shape_);
+        else max_.emplace(shape_);
+        if (s_.values) values_.emplace(shape_, data.messages);
+        else edges_.emplace(s_, shape_);
+    }
+
+    // The cost of the sampler's current context and its gradient by queries and keys; nothing where it has no valid position.
+    std::optional<Cost> differentiate(const Weights<T> &weights, const Sampler &context) {
+        if (!s_.values) edges_->label(context);
+        else if (values_->label(context) == 0) return {};
+        x_.gather(context.items());
+        project<T, FIXED>(layout_, shape_, weights.value(), x_, projected_.data());
+        const T *query = projected_.data(), *key = query + shape_.keys();
+        const T *score = s_.softmax ? softmax_->forward(query, key) : max_->forward(query, key);
+        const Cost cost = s_.values ? (*values_)(score, by_score_.data()) : (*edges_)(score, weights.threshold, by_score_.data());
+        if (s_.softmax) softmax_->backward(query, by_score_.data(), by_projection_.data());
+        else max_->backward(query, by_score_.data(), by_projection_.data());
+        return cost;
+    }
+
+    // After differentiate: the gradient by the weights, in their layout.
+    void gradient(T *by_weight) {
+        const auto keep = [by_weight](Vec<T> g) mutable { store<T>(by_weight, g), by_weight += WIDTH<T>; };
+        weight_gradients(layout_, Positions<T, 0>(s_.context), by_projection_.data(), x_, panel_.data(), keep);
+    }
+
+    // After differentiate: one step of AdamW on weights and threshold.
+    void update(Weights<T> &weights, const Cost &cost, const Adam<T> &adam) {
+        if (adam.keep != 1)
+            for (std::size_t at = 0; at < layout_.size(); at += WIDTH<T>) store<T>(weights.value() + at, load(weights.value() + at) * adam.keep);
+        const AdamStream<T> stream(adam, weights.value(), weights.first.data(), weights.second.data());
+        weight_gradients<T, FIXED>(layout_, shape_, by_projection_.data(), x_, panel_.data(), stream).finish();
+        if (!s_.values) adam.update(weights.threshold, weights.threshold_first, weights.threshold_second, static_cast<T>(cost.by_threshold));
+    }
+
+private:
+    Settings s_;
+    Layout<T> layout_;
+    Shape<T, FIXED> shape_;
+    Gathered<T> x_;
+    Buffer<T> projected_, by_projection_, by_score_, panel_;
+    std::optional<MaxScores<T, FIXED>> max_;
+    std::optional<SoftmaxScores<T, FIXED>> softmax_;
+    std::optional<Edges<T, FIXED>> edges_;
+    std::optional<Values<T, FIXED>> values_;
+};
+
+}  // namespace manyheads

@@ -1,0 +1,105 @@
+"""The reference engine: the paper's training written out in PyTorch, many runs of one shape at once, on any device.
+
+No run reads another's rows, so a batch is its runs one at a time. It is the oracle the native engine is compared to,
+and the engine for a GPU.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from jaxtyping import Float64
+from numpy import ndarray
+
+from manyheads.training.outcome import Check, Outcome, Progress, Stopped, Tally, finish
+from manyheads.training.problem import Problem, Stream
+from manyheads.training.reference.batch import Batch
+from manyheads.training.run import Run
+
+__all__ = ["Batch", "train_runs"]
+
+STRIDE = 50
+"""Steps between two looks at the clock."""
+
+
+@dataclass
+class Course:
+    """How one run of a batch goes: its validation checks, and what ended it."""
+
+    run: Run
+    curve: list[Check] = field(default_factory=list)
+    stopped: Stopped | None = None
+    seconds: float = 0.0
+
+    def check(self, step: int, tally: Tally, losses: Float64[ndarray, " steps"], progress: Progress | None) -> None:
+        """Note a validation check, and stop as App. A.1 says (with messages, as Sec. 7.2 does)."""
+        taught = losses[~np.isnan(losses)]
+        score = tally.micro_f1 if self.run.objective == "edges" else tally.distance / max(tally.positions, 1)
+        self.curve.append(Check(step, score, float(taught.mean()) if taught.size else float("nan")))
+        if progress is not None and progress(self.run, self.curve[-1]) is False:
+            self.stopped = "cancelled"
+        elif converged(self.run, [check.score for check in self.curve]):
+            self.stopped = "converged"
+
+
+def converged(run: Run, scores: Sequence[float]) -> bool:
+    """Whether the last checks were all above the mark; with messages, whether none of them was a new best."""
+    if run.objective == "edges":
+        return len(scores) >= run.patience and min(scores[-run.patience :]) > run.stop_above
+    return len(scores) - 1 - int(np.argmin(scores)) >= run.patience
+
+
+def train_runs(
+    runs: Sequence[Run],
+    problems: Sequence[Problem],
+    *,
+    device: str = "cpu",
+    progress: Progress | None = None,
+    time_limit: float | None = None,
+) -> list[Outcome]:
+    """Train runs of one shape side by side; each is checked, stopped and tested as if it were alone."""
+    begun = time.perf_counter()
+    batch = Batch(runs, problems, device=device)
+    courses = [Course(run) for run in runs]
+    limit, every = batch.run.steps, batch.run.validate_every
+    recent: list[Float64[ndarray, "steps runs"]] = []  # losses since the last check
+    while batch.step < limit and batch.active.any():
+        recent.append(batch.advance(min(STRIDE, every - batch.step % every, limit - batch.step)))
+        checked = batch.step % every == 0
+        tallies = batch.evaluate(Stream.VALIDATION, batch.run.validation_contexts) if checked else []
+        seconds, sound = time.perf_counter() - begun, batch.sound()
+        for n, course in enumerate(courses):
+            if course.stopped is not None:
+                continue
+            course.seconds = seconds
+            if not sound[n]:
+                course.stopped = "diverged"
+            elif time_limit is not None and seconds > time_limit:
+                course.stopped = "timeout"
+            elif checked:
+                course.check(batch.step, tallies[n], np.concatenate(recent)[:, n], progress)
+        batch.keep([course.stopped is None for course in courses])
+        recent = [] if checked else recent
+    trained = time.perf_counter()
+    tests = batch.evaluate(Stream.TEST, batch.run.test_contexts)
+    tested = time.perf_counter() - trained
+    query, key, threshold = (part.detach().cpu().numpy().astype(np.float64) for part in batch.weights)
+    return [
+        finish(
+            course.run,
+            problems[n],
+            query=query[n],
+            key=key[n],
+            threshold=float(threshold[n]),
+            stopped=course.stopped or "limit",
+            steps=int(batch.steps[n]),
+            curve=tuple(course.curve),
+            test=tests[n] if course.stopped in (None, "converged") else None,
+            seconds=course.seconds + tested,
+            engine="reference",
+        )
+        for n, course in enumerate(courses)
+    ]

@@ -1,0 +1,183 @@
+"""Run: everything that decides what is trained, and nothing about where or how fast."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from dataclasses import asdict, dataclass, fields
+from operator import index
+from typing import Literal, get_args
+
+import numpy as np
+from numpy import ndarray
+
+from manyheads.errors import InputError
+from manyheads.graph import Graph
+
+PROTOCOL = 1
+"""Raised whenever the same fields come to mean another training; part of every id."""
+
+Aggregation = Literal["max", "softmax"]
+Objective = Literal["edges", "values"]
+Precision = Literal["float32", "float64"]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training run of the paper's protocol (Sec. 6, App. A.1), every constant of it a field.
+
+    What is None by default follows from the other fields: `problem_seed` is the seed, `positive_weight` the paper's
+    (ℓ − 1 for permutation graphs, "balanced" = negatives/positives of each context for all others), `initial_scale`
+    is d_model^(−1/2), the standard deviation of the first weights, and `message_width` is d_model.
+
+    >>> Run(items=64, d_model=16, heads=4, key_width=5, seed=0).key_budget
+    20
+    """
+
+    items: int
+    d_model: int
+    heads: int
+    key_width: int
+    seed: int
+    problem_seed: int | None = None
+    graph: str = "permutation"  # or "regular", or the fingerprint of a given graph
+    degree: int = 1
+    embedding: str = "gaussian"  # or the fingerprint of a given embedding
+    rule: Aggregation = "max"
+    objective: Objective = "edges"  # "values": the value channel of Sec. 7.2
+    message_width: int | None = None
+    context: int = 16
+    target_rate: float = 0.5
+    sharpness: float = 10.0
+    positive_weight: float | Literal["balanced"] | None = None
+    initial_scale: float | None = None
+    initial_threshold: float = 0.0
+    learning_rate: float = 1e-3
+    weight_decay: float = 0.0
+    beta1: float = 0.9
+    beta2: float = 0.999
+    epsilon: float = 1e-8
+    steps: int = 20_000
+    validate_every: int = 500
+    validation_contexts: int = 500
+    test_contexts: int = 2_000
+    stop_above: float = 0.995
+    patience: int = 5
+    precision: Precision = "float32"
+
+    def __post_init__(self) -> None:
+        self._settle_types()
+        self._check_shape()
+        self._check_task()
+        self._check_protocol()
+
+    @property
+    def key_budget(self) -> int:
+        """D_K = heads · key_width."""
+        return self.heads * self.key_width
+
+    @property
+    def meaning(self) -> dict[str, int | float | str]:
+        """The fields with every None replaced by what it stands for, and the version of the protocol."""
+        settled = {
+            "problem_seed": self.seed if self.problem_seed is None else self.problem_seed,
+            "message_width": self.d_model if self.message_width is None else self.message_width,
+            "initial_scale": self.d_model**-0.5 if self.initial_scale is None else self.initial_scale,
+            "positive_weight": self._paper_weight() if self.positive_weight is None else self.positive_weight,
+        }
+        return asdict(self) | settled | {"protocol": PROTOCOL}
+
+    @property
+    def id(self) -> str:
+        """16 hexadecimal digits of the SHA-256 of the meaning: equal for equal meanings, wherever they run."""
+        canonical = json.dumps(self.meaning, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(canonical.encode()).hexdigest()[:16]
+
+    def _paper_weight(self) -> float | str:
+        return float(self.context - 1) if self.graph == "permutation" else "balanced"
+
+    def _settle_types(self) -> None:
+        """Whole numbers become int and the others float, so that 10 and 10.0 mean the same run."""
+        for field in fields(self):
+            value, kind = getattr(self, field.name), str(field.type)
+            words = isinstance(value, str) and "Literal" in kind
+            if words or not kind.startswith(("int", "float")) or (value is None and kind.endswith("None")):
+                continue
+            try:
+                settled = index(value) if kind.startswith("int") else float(value)
+            except (TypeError, ValueError):
+                wanted = "a whole number" if kind.startswith("int") else "a number"
+                raise InputError(f"{field.name} must be {wanted}, not {value!r}") from None
+            if not math.isfinite(settled):
+                raise InputError(f"{field.name} must be a finite number, not {settled}")
+            object.__setattr__(self, field.name, settled)
+
+    def _check_shape(self) -> None:
+        for name in ("items", "d_model", "heads", "key_width", "degree", "message_width"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise InputError(f"{name} must be at least 1, not {value}")
+        if not 2 <= self.context <= self.items:
+            raise InputError(
+                f"a context of {self.context} distinct items cannot be drawn from {self.items}"
+                if self.context > self.items
+                else f"a context needs at least 2 items, not {self.context}"
+            )
+        for name in ("seed", "problem_seed"):
+            value = getattr(self, name)
+            if value is not None and value < 0:
+                raise InputError(f"{name} must not be negative, not {value}")
+
+    def _check_task(self) -> None:
+        for name, choices in (("rule", Aggregation), ("objective", Objective), ("precision", Precision)):
+            if getattr(self, name) not in get_args(choices):
+                raise InputError(f"unknown {name} '{getattr(self, name)}': choose from {', '.join(get_args(choices))}")
+        for name, made in (("graph", ("permutation", "regular")), ("embedding", ("gaussian",))):
+            value = getattr(self, name)
+            if value not in made and not value.startswith(GIVEN):
+                raise InputError(f"unknown {name} '{value}': choose from {', '.join(made)} or fingerprint a given one")
+        if self.degree >= self.items:
+            raise InputError(f"a loop-free graph of {self.items} items cannot have degree {self.degree}")
+        if self.degree != 1 and self.graph != "regular":
+            raise InputError(f"only regular graphs have a degree to choose, not '{self.graph}'")
+        if self.objective == "values" and (self.rule != "max" or self.degree != 1):
+            raise InputError("the value channel is defined for the rule max and one relation out of each item")
+        if isinstance(self.positive_weight, str) and self.positive_weight != "balanced":
+            raise InputError(f"positive_weight is a number or 'balanced', not '{self.positive_weight}'")
+
+    def _check_protocol(self) -> None:
+        for name in ("steps", "validate_every", "validation_contexts", "test_contexts", "patience"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} must be at least 1, not {getattr(self, name)}")
+        for name in ("sharpness", "epsilon"):
+            if getattr(self, name) <= 0:
+                raise InputError(f"{name} must be positive, not {getattr(self, name)}")
+        for name in ("learning_rate", "weight_decay"):
+            if getattr(self, name) < 0:
+                raise InputError(f"{name} must not be negative, not {getattr(self, name)}")
+        for name in ("beta1", "beta2"):
+            if not 0 <= getattr(self, name) < 1:
+                raise InputError(f"{name} must lie in [0, 1), not {getattr(self, name)}")
+        if not 0 <= self.target_rate <= 1:
+            raise InputError(f"target_rate must lie in [0, 1], not {self.target_rate}")
+        for value, name in ((self.positive_weight, "positive_weight"), (self.initial_scale, "initial_scale")):
+            if isinstance(value, float) and value < 0:
+                raise InputError(f"{name} must not be negative, not {value}")
+
+
+GIVEN = "given:"
+
+
+def fingerprint(thing: Graph | ndarray) -> str:
+    """How a run names a graph or an embedding of the caller's: "given:" and 16 digits of its SHA-256.
+
+    Labels do not count, and an embedding counts as float32, which is what the engines read.
+    """
+    digest = hashlib.sha256()
+    if isinstance(thing, Graph):
+        digest.update(np.array([thing.items, *thing.sources, *thing.targets], dtype="<i8").tobytes())
+    else:
+        digest.update(np.array(thing.shape, dtype="<i8").tobytes())
+        digest.update(np.ascontiguousarray(thing, dtype="<f4").tobytes())
+    return GIVEN + digest.hexdigest()[:16]
