@@ -74,8 +74,8 @@ def _settings(run: Run, problem: Problem) -> Settings:
     settings = Settings()
     for name in (
         "items", "d_model", "heads", "key_width", "context", "message_width", "target_rate", "sharpness",
-        "learning_rate", "weight_decay", "beta1", "beta2", "epsilon", "steps", "validate_every", "validation_contexts", "test_contexts",
-        "stop_above", "patience",
+        "learning_rate", "weight_decay", "beta1", "beta2", "epsilon", "steps", "validate_every",
+        "validation_contexts", "test_contexts", "stop_above", "patience",
     ):  # fmt: skip
         setattr(settings, name, meaning[name])
     settings.softmax = run.rule == "softmax"
