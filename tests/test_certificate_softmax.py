@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.special import logsumexp
 
 from manyheads import Graph, Layer, one_hot, permutation_graph
-from manyheads.certificate import certify, softmax
+from manyheads.certificate import certify, projection, softmax
 from manyheads.certificate.frontier import Frontier
 from manyheads.certificate.projection import project
 from manyheads.certificate.softmax_bounds import extreme_sums, score_bounds
@@ -164,7 +164,7 @@ def test_no_choice_above_the_goal_is_out_of_reach(
             assert (sums <= cap * (1 + 1e-9)).all()
 
 
-HARD = [random_problem(4, 12, 4, scale=2.0, seed=seed) for seed in range(25)]
+HARD = [random_problem(5, 12, 3, scale=4.0, seed=seed) for seed in range(20)]
 
 
 def test_the_search_often_finds_the_extreme() -> None:
@@ -173,11 +173,11 @@ def test_the_search_often_finds_the_extreme() -> None:
         scores = all_scores(problem).values()
         found["smallest"] += abs(smallest_scores(problem, steps=8).found[0] - min(scores)) < 1e-9
         found["largest"] += abs(largest_scores(problem, steps=8).found[0] - max(scores)) < 1e-9
-    assert found["smallest"] >= 20
-    assert found["largest"] >= 10
+    assert found["smallest"] > 12
+    assert found["largest"] > 10
 
 
-@pytest.mark.parametrize("gap", [1e-9, 1e-3])
+@pytest.mark.parametrize("gap", [1e-6, 1e-3])
 def test_branching_decides(gap: float) -> None:
     """Where the first bounds and the first search fail as well as where they do not."""
     failed, branched = Counter[str](), Counter[str]()
@@ -198,7 +198,7 @@ def test_branching_decides(gap: float) -> None:
         ):
             assert abs(decision.found - extreme) <= gap
             assert scores[tuple(sorted(decision.items))] == pytest.approx(decision.found, abs=1e-12)
-    assert min(failed["smallest"], failed["largest"]) > 0
+    assert min(failed["smallest"], failed["largest"]) > 3
     assert min(branched["smallest"], branched["largest"]) > 5
 
 
@@ -305,6 +305,7 @@ def test_a_fixed_batch_is_nearly_always_decided(allowed: str, monkeypatch: pytes
         monkeypatch.setattr(softmax, "NODES", 0)
     if allowed == "one pair":
         monkeypatch.setattr(softmax, "EFFORT", 0)
+        monkeypatch.setattr(projection, "BLOCK", 1)  # the other pairs come up against it a row at a time
     verdicts: Counter[str] = Counter()
     for seed in range(40):
         rng = np.random.default_rng(seed)

@@ -58,7 +58,7 @@ def test_equal_meanings_have_equal_ids() -> None:
 
 
 def test_the_id_does_not_drift() -> None:
-    assert BASE.id == "PINNED"  # a new id needs a new PROTOCOL
+    assert BASE.id == "d6c71779a2a71cc8"  # a new id needs a new PROTOCOL
 
 
 def test_defaults_follow_the_paper() -> None:

@@ -114,8 +114,7 @@ def secant(
     shares = 1 / (problems.base + low)
     y = shares / (problems.base + high)
     positions, least = problems.extreme(y, largest=False)
-    # the minimising choice may lie below the box, where the secant has no say: A ≤ Σ_k 1/(c_k + low_k) all the same
-    return np.minimum(shares.sum(axis=0), (shares + low * y).sum(axis=0) - least), positions
+    return (shares + low * y).sum(axis=0) - least, positions
 
 
 def climb(

@@ -6,6 +6,7 @@ and the engine for a GPU.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -37,8 +38,9 @@ class Course:
     def check(self, step: int, tally: Tally, losses: Float64[ndarray, " steps"], progress: Progress | None) -> None:
         """Note a validation check, and stop as App. A.1 says (with messages, as Sec. 7.2 does)."""
         taught = losses[~np.isnan(losses)]
-        score = tally.micro_f1 if self.run.objective == "edges" else tally.distance / max(tally.positions, 1)
-        self.curve.append(Check(step, score, float(taught.mean()) if taught.size else float("nan")))
+        loss = float(taught.mean()) if taught.size else math.nan
+        mse = tally.distance / tally.positions if tally.positions else math.nan
+        self.curve.append(Check(step, tally.micro_f1 if self.run.objective == "edges" else mse, loss))
         if progress is not None and progress(self.run, self.curve[-1]) is False:
             self.stopped = "cancelled"
         elif converged(self.run, [check.score for check in self.curve]):

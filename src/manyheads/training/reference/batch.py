@@ -26,6 +26,8 @@ class Batch:
     """Runs of one shape at their first weights, to be trained step by step. A run no longer active is left as it is."""
 
     def __init__(self, runs: Sequence[Run], problems: Sequence[Problem], *, device: str = "cpu") -> None:
+        if len(runs) != len(problems):
+            raise InputError(f"{len(runs)} runs do not pair up with {len(problems)} problems")
         if not runs or any(_shape(run) != _shape(runs[0]) for run in runs):
             raise InputError("runs trained in one batch may differ in their seeds, graphs and embeddings only")
         self.run, self.problems, self.device = runs[0], problems, _device(device)
