@@ -1,9 +1,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-SOURCES := pyproject.toml constraints.txt $(wildcard native/*)
+SOURCES := pyproject.toml constraints.txt $(wildcard native/*.cpp native/*.hpp) native/CMakeLists.txt
 
-.PHONY: help demo test lint types imports unit clean
+.PHONY: help demo test lint types imports unit sanitize bench clean
 
 help: ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -26,7 +26,7 @@ $(VENV)/.dev: $(SOURCES) | $(BIN)/python
 demo: $(VENV)/.core ## compile a graph, certify it, flip one bit and see it refused; leaves a picture in demo-output/
 	$(BIN)/python examples/demo.py demo-output
 
-test: $(VENV)/.dev lint types imports unit ## everything CI runs
+test: $(VENV)/.dev lint types imports unit sanitize ## everything CI runs
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -40,6 +40,14 @@ imports: $(VENV)/.dev
 
 unit: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2
+
+sanitize: $(VENV)/.dev ## the compiled parts under address and undefined-behaviour sanitizers
+	bash native/sanitize.sh $(BIN)/python
+
+bench: $(VENV)/.dev ## every benchmark, with PyTorch and JAX as peers; some minutes on a quiet machine
+	$(BIN)/pip install --quiet -c constraints.txt -e '.[bench]'
+	for script in packing certify compile; do $(BIN)/python benchmarks/$$script.py || exit 1; done
+	$(BIN)/manyheads bench
 
 clean: ## remove what make made
 	rm -rf $(VENV) build dist demo-output

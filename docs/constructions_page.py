@@ -54,7 +54,9 @@ def filled(block: str) -> str:
         return block
     items = block.removeprefix("- ").split("\n- ")
     hang = "  " if block.startswith("- ") else ""
-    return "\n".join(fill(item, 120, initial_indent="- " if hang else "", subsequent_indent=hang) for item in items)
+    return "\n".join(
+        fill(" ".join(item.split()), 120, initial_indent="- " if hang else "", subsequent_indent=hang) for item in items
+    )
 
 
 def law(row: Row) -> float:

@@ -311,3 +311,10 @@ LOUD = np.full((10, 64), np.nan, dtype=np.float32)
 def test_malformed_input_is_refused_with_a_sentence(attempt: Callable[[], object], says: str) -> None:
     with pytest.raises(InputError, match=says):
         attempt()
+
+
+def test_a_graph_without_relations_still_gets_a_finite_threshold() -> None:
+    graph, embedding = Graph(6, np.array([], dtype=int), np.array([], dtype=int)), gaussian(6, 8, seed=0)
+    query, key = np.random.default_rng(0).standard_normal((2, 2, 8, 3))
+    layer = construct.calibrate(layer := Layer(query, key, 0.0), certify(layer, embedding, graph))
+    assert certify(layer, embedding, graph).holds

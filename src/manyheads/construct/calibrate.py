@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from manyheads.certificate import Certificate
@@ -9,6 +10,13 @@ from manyheads.layer import Layer
 
 
 def calibrate(layer: Layer, certificate: Certificate) -> Layer:
-    """The same weights with the threshold in the middle of the certificate's window; unchanged where that is empty."""
+    """The same weights with the threshold in the middle of the certificate's window; unchanged where that is empty.
+
+    A graph without relations, or without any other pair, leaves the window open on one side: then one past its end.
+    """
     low, high = certificate.window
-    return replace(layer, threshold=(low + high) / 2) if low < high else layer
+    if not low < high:
+        return layer
+    if math.isinf(low) or math.isinf(high):
+        return replace(layer, threshold=high - 1 if math.isinf(low) else low + 1)
+    return replace(layer, threshold=(low + high) / 2)

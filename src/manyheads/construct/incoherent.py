@@ -36,7 +36,7 @@ class Constants:
     c3: float = 1.0
 
     def admit(self, profile: IncoherenceProfile) -> bool:
-        """Whether the theorem's condition holds for this profile."""
+        """Whether the profile's numbers meet the theorem's condition (a sampled γ is a lower bound only)."""
         log = math.log(profile.items)
         return profile.epsilon <= self.c1 and profile.rho * log <= self.c2 and profile.gamma * log <= self.c3
 
@@ -101,7 +101,7 @@ def block_by_profile(
 
     size = _largest_block(graph.items, lambda size: constants.admit(profile(size)))
     chosen = profile(size)
-    return BlockChoice(size, chosen, constants.admit(chosen))
+    return BlockChoice(size, chosen, chosen.exact and constants.admit(chosen))
 
 
 def block_by_certificate(
@@ -125,7 +125,7 @@ def block_by_certificate(
 
     size = _largest_block(graph.items, lambda size: certificate(size).holds)
     profile = realised_incoherence(embedding, split_sources(graph, size=size))
-    return BlockChoice(size, profile, constants.admit(profile), certificate(size))
+    return BlockChoice(size, profile, profile.exact and constants.admit(profile), certificate(size))
 
 
 def middle_length(embedding: Float[ndarray, "items d_model"]) -> float:
