@@ -93,7 +93,7 @@ FAMILIES = (
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.__name__)
 @pytest.mark.parametrize("rule", ["max", "sum", "logsumexp"])
 def test_no_score_strays_further_than_its_bound(family: Callable[..., Weights], rule: Rule) -> None:
-    for seed in range(4):
+    for seed in range(3):
         embedding, query, key = family(np.random.default_rng(seed))
         layer = Layer(query, key, 0.0, rule)
         projected = project(layer, embedding)
@@ -148,13 +148,13 @@ def test_verdicts_are_exactly_true_next_to_the_threshold(
     """With the threshold some ulps from a computed score, whatever is said is true of the exact scores."""
     monkeypatch.setattr(projection, "BLOCK", 2 * ITEMS)  # two sources a block
     verdicts = set()
-    for seed in range(3):
+    for seed in range(2):
         rng = np.random.default_rng(seed)
         embedding, query, key = family(rng)
         exact = exact_scores(Layer(query, key, 0.0, rule), embedding)
         scores = Layer(query, key, 0.0, rule).scores(embedding)
         middle = scores[-1, rng.integers(ITEMS)]
-        for ulps in (-(10.0**15), -(10.0**4), -100.0, -1.0, 0.0, 1.0, 100.0, 10.0**4, 10.0**15):
+        for ulps in (-1e15, -100.0, -1.0, 0.0, 1.0, 100.0, 1e15):
             threshold = float(middle + ulps * np.spacing(abs(middle)))
             adjacency = np.array([[score > mpf(threshold) for score in row] for row in exact])
             disputed = adjacency.copy()
