@@ -92,6 +92,7 @@ Gaussian unit-norm embeddings, found by building layers and certifying them. A k
 - D_K is minimised over block size and key width. Blocks have at least eight relations here, as many as 1, 2, 3, 4,
   6, 8, 12, … heads make. "No width works": at none of these block sizes does the limit d_k → ∞ separate (next
   section). "Above": some width works, but none up to that budget.
+  A tenth more or less is luck: near the edge, widths pass and fail in turn.
 - The ratio is to m·log2 m/d_model. At the best threshold it is {ratios["best"][0]:.0f} to {ratios["best"][-1]:.0f},
   at the paper's {paper_says}. What training reaches is 1.19 by the paper's own fit. So the constructions prove how
   the budget grows; they are no way to save any at these sizes.
@@ -170,8 +171,8 @@ largest absolute value over all pairs and heads, in units of d_k: the signal of 
 {table(head, [[row["block_size"], row["heads"], *(f"{row[name]:.2f}" for name in names)] for row in shown])}
 
 - What a wrong word of the same block adds hardly depends on the block size; more width shrinks it.
-- N3 is what grows. Its fluctuation is in proportion to B, as Eq. 1 says: {few["n3_fluctuation"]:.2f} with blocks of
-  {few["block_size"]}, {one["n3_fluctuation"]:.2f} with one head; more width shrinks it like 1/√d_k. Its mean grows
+- N3 is what grows. Its fluctuation is nearly in proportion to B, as Eq. 1 says: {few["n3_fluctuation"]:.2f} with blocks of
+  {few["block_size"]}, {one["n3_fluctuation"]:.2f} with one head; more width shrinks it like 1/√d_k. Its mean grows about
   like √B, from {few["n3_mean"]:.2f} to {one["n3_mean"]:.2f}, and no width shrinks it. Eq. 1 and 2 leave this mean
   out.
 - So with one head the smallest true score, {one["high"]:.2f}, is far below the largest false one, {one["low"]:.2f}.
@@ -282,7 +283,7 @@ certify, over all pairs):
 
 {table(budget_head, budget_lines)}
 
-The others are compiled but not certified. All of WN18RR is {everything["items"] ** 2 / 1e9:.1f} billion pairs in
+The others are packed only. All of WN18RR is {everything["items"] ** 2 / 1e9:.1f} billion pairs in
 {everything["equitable"]} heads. That many heads come from its busiest item, Δ = {everything["max_degree"]}; the
 {everything["relations"]:,} relations alone would fit into {-(-everything["relations"] // d_model)}. So the skew
 condition (33) of Corollary B.10 does not hold here, and a budget of Δ·d_k is what the construction costs."""
