@@ -171,10 +171,10 @@ largest absolute value over all pairs and heads, in units of d_k: the signal of 
 {table(head, [[row["block_size"], row["heads"], *(f"{row[name]:.2f}" for name in names)] for row in shown])}
 
 - What a wrong word of the same block adds hardly depends on the block size; more width shrinks it.
-- N3 is what grows. Its fluctuation is nearly in proportion to B, as Eq. 1 says: {few["n3_fluctuation"]:.2f} with blocks of
-  {few["block_size"]}, {one["n3_fluctuation"]:.2f} with one head; more width shrinks it like 1/√d_k. Its mean grows about
-  like √B, from {few["n3_mean"]:.2f} to {one["n3_mean"]:.2f}, and no width shrinks it. Eq. 1 and 2 leave this mean
-  out.
+- N3 is what grows. Its fluctuation is nearly in proportion to B, as Eq. 1 says: {few["n3_fluctuation"]:.2f} with
+  blocks of {few["block_size"]}, {one["n3_fluctuation"]:.2f} with one head; more width shrinks it like 1/√d_k. Its
+  mean grows about like √B, from {few["n3_mean"]:.2f} to {one["n3_mean"]:.2f}, and no width shrinks it. Eq. 1 and 2
+  leave this mean out.
 - So with one head the smallest true score, {one["high"]:.2f}, is far below the largest false one, {one["low"]:.2f}.
   With blocks of {middle["block_size"]} it is {middle["high"]:.2f} against {middle["low"]:.2f}, with blocks of
   {few["block_size"]} {few["high"]:.2f} against {few["low"]:.2f}."""
