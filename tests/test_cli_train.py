@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -124,6 +125,15 @@ def test_progress_says_where_the_run_stands() -> None:
     assert standing(run, check, 10.0) == "step 1,000/20,000, validation F1 0.5000, 100 steps/s, 0:03:10 left"
 
 
+@pytest.fixture
+def heed_ctrl_c() -> Iterator[None]:
+    """A test run in the background inherits that SIGINT is ignored, and Python then leaves it so."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heed_ctrl_c")
 def test_ctrl_c_stops_at_once(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--graph", "permutation:512", "--embedding", "gaussian:512", "--heads", "8", "--key-width", "16"]
     endless = ["--seed", "0", "--steps", "1000000000", "--patience", "1000000000"]

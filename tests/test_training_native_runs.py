@@ -152,16 +152,26 @@ def test_a_time_limit_works_between_checks() -> None:
     assert outcome.curve == ()
 
 
+def heed_ctrl_c() -> None:
+    """A test run in the background inherits that SIGINT is ignored, and Python then leaves it so."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def test_ctrl_c_works_between_checks() -> None:
     code = f"from manyheads.training import Run, train; print('up', flush=True); train({ENDLESS!r})"
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=heed_ctrl_c
+    ) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         assert process.stdout.readline() == b"up\n"
         time.sleep(0.3)
         sent = time.perf_counter()
         process.send_signal(signal.SIGINT)
-        process.wait(timeout=20)
+        try:
+            process.wait(timeout=20)
+        finally:
+            process.kill()
         assert time.perf_counter() - sent < 5
         assert b"KeyboardInterrupt" in process.stderr.read()
 

@@ -1,0 +1,143 @@
+"""The search for D_K*: which (heads, key_width) to try next, given what was seen; no clock, no store, no training."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from manyheads.capacity.point import Point
+from manyheads.capacity.threshold import POOL, threshold
+
+NEIGHBOURHOOD = 2  # widths below a threshold that are tried although their neighbour failed: F1 is not monotone
+SETTLE = 0.25  # how far around D_K*, as a part of it, its conservative and optimistic bounds are looked for
+PROBE = 2  # seeds tried first: they often show that the rest cannot save the mean
+
+# Yields key widths to try, is sent whether each passed, returns the smallest that did.
+Narrowing = Generator[int, bool, int | None]
+
+
+def narrow(start: int, cap: Callable[[], int]) -> Narrowing:
+    """Gallop from start, bisect, then sweep the neighbourhood; cap() is the largest width still of interest."""
+    failed, passed, step = 0, None, max(1, start // 4)
+    width = min(start, cap())
+    while passed is None or failed < passed - 1:
+        if (yield width):
+            passed = width
+        else:
+            failed = width
+        if failed >= cap():  # whatever passes from here on is no longer of interest
+            return passed
+        if passed is None:  # gallop up
+            width, step = min(failed + step, cap()), 2 * step
+        elif not failed:  # gallop down
+            width, step = max(passed - step, 1), 2 * step
+        else:
+            width = (failed + passed) // 2
+    below = passed - 2  # passed − 1 is known to fail
+    while below >= max(1, passed - 1 - NEIGHBOURHOOD):
+        if (yield below):
+            passed = below
+        below -= 1
+    return passed
+
+
+@dataclass
+class Search:
+    """The searches of all head counts side by side, sharing the best key budget found so far."""
+
+    starts: Mapping[int, int]  # by heads: the key width a law predicts
+    seeds: Sequence[int]
+    target: float
+    limit: int  # the largest key budget worth trying
+    scores: dict[tuple[int, int], dict[int, float | None]] = field(default_factory=dict)
+    best: int | None = None
+
+    def __post_init__(self) -> None:
+        self._searches = {heads: narrow(max(1, start), self._cap(heads)) for heads, start in self.starts.items()}
+        self._waiting: dict[int, int] = {}
+        for heads, search in list(self._searches.items()):
+            self._waiting[heads] = next(search)
+
+    def wanted(self) -> list[tuple[int, int, int]]:
+        """The (heads, key_width, seed) to train next: two seeds of a new point, the rest once these leave it open."""
+        return [
+            (heads, width, seed)
+            for heads, width in sorted(self._waiting.items())
+            for seed in (self.seeds[:PROBE] if (heads, width) not in self.scores else self.seeds)
+            if seed not in self.scores.get((heads, width), {})
+        ]
+
+    def wanted_around(self) -> list[tuple[int, int, int]]:
+        """Once D_K* is found: all seeds of its neighbours, up to where the interval clears the target on each side."""
+        found = threshold(self.full_points(), target=self.target)
+        if found.key_width is None or found.heads is None:
+            return []
+        above = range(found.key_width, math.ceil(found.key_width * (1 + SETTLE)) + 1)
+        below = range(found.key_width - 1, max(0, math.floor(found.key_width * (1 - SETTLE)) - 1), -1)
+        return self._settle(found.heads, above, lambda point: point.interval[0] >= self.target) or self._settle(
+            found.heads, below, lambda point: point.interval[1] < self.target
+        )
+
+    def _settle(self, heads: int, widths: range, settled: Callable[[Point], bool]) -> list[tuple[int, int, int]]:
+        for width in widths:
+            scores = self.scores.get((heads, width), {})
+            missing = [(heads, width, seed) for seed in self.seeds if seed not in scores]
+            if missing or settled(self._point(heads, width)):
+                return missing
+        return []
+
+    def tell(self, results: Mapping[tuple[int, int, int], float | None]) -> None:
+        """Scores of what was wanted; None where a run has none. Moves every search as far as they decide."""
+        for (heads, width, seed), score in results.items():
+            self.scores.setdefault((heads, width), {})[seed] = score
+        for heads in sorted(self._waiting):
+            self._advance(heads)
+
+    @property
+    def brackets(self) -> dict[int, int]:
+        """The key width each unfinished head count is looking at."""
+        return dict(self._waiting)
+
+    def points(self) -> list[Point]:
+        """Everything seen so far."""
+        made = [self._point(heads, width) for heads, width in self.scores]
+        return sorted(made, key=lambda point: (point.key_budget, point.heads))
+
+    def full_points(self) -> list[Point]:
+        """The points with a score for every seed: an interval over the two probing seeds alone would say nothing."""
+        return [point for point in self.points() if len(point.scores) == len(self.seeds)]
+
+    def verdict(self, heads: int, width: int) -> bool | None:
+        """Whether the point passes; None while that is open."""
+        scores = self.scores.get((heads, width), {})
+        # no score is above 1: seeds not yet tried can lift the mean at most this far
+        attainable = sum(score or 0.0 for score in scores.values()) + len(self.seeds) - len(scores)
+        if None in scores.values() or attainable / len(self.seeds) < self.target:
+            return False
+        return True if len(scores) == len(self.seeds) else None
+
+    def _point(self, heads: int, width: int) -> Point:
+        scores = self.scores[heads, width]
+        return Point(heads, width, tuple((seed, score) for seed, score in scores.items() if score is not None))
+
+    def _advance(self, heads: int) -> None:
+        while heads in self._waiting:
+            width = self._waiting[heads]
+            passed = self.verdict(heads, width)
+            if passed is None:
+                return
+            if passed:
+                self.best = min(self.best or heads * width, heads * width)
+            try:
+                self._waiting[heads] = self._searches[heads].send(passed)
+            except StopIteration:
+                del self._waiting[heads]
+
+    def _cap(self, heads: int) -> Callable[[], int]:
+        # beyond 10 % above the best budget a head count can neither attain D_K* nor enter the pool around it
+        def cap() -> int:
+            bound = self.limit if self.best is None else min(self.limit, math.floor((1 + POOL) * self.best))
+            return max(1, bound // heads)
+
+        return cap
