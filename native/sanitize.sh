@@ -24,7 +24,8 @@ import pytest
 import manyheads._native
 
 assert manyheads._native.__file__.startswith(sys.argv[1]), manyheads._native.__file__
-sys.exit(pytest.main(["-p", "no:cacheprovider", *sys.argv[2:]]))
+# the type checks of the ordinary run would have to come before the import above
+sys.exit(pytest.main(["-p", "no:cacheprovider", "-o", "addopts=-q --import-mode=importlib", *sys.argv[2:]]))
 PYTHON
 
 preload=$(${CXX:-c++} -print-file-name=libasan.so)
