@@ -8,6 +8,11 @@ void register_training(nb::module_ &m);
 
 NB_MODULE(_native, m) {
     m.doc() = "Compiled parts of manyheads.";
+#if defined(__clang__)
+    m.attr("compiler") = "Clang " __clang_version__;
+#else
+    m.attr("compiler") = "GCC " __VERSION__;
+#endif
     register_colouring(m);
     register_training(m);
 }

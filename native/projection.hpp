@@ -8,35 +8,40 @@
 
 namespace manyheads {
 
-// projected[row, :] = Σ_d weight[row, d] · x[:, d], for the rows of queries and keys together.
+// projected[row, :] += Σ_d weight[row, d] · x[:, d] over the d of one panel, for the rows of queries and keys together;
+// the first panel starts the sums.
+template <class T, int FIXED>
+void project_panel(const Layout<T> layout, const Positions<T, FIXED> positions, int panel, const T *weights, const Gathered<T> &x, T *projected) {
+    const std::ptrdiff_t stride = positions.stride();
+    const T *from = weights + layout.start(panel);
+    const T *right = x.across(panel * PANEL<T>);
+    const std::ptrdiff_t depth = layout.depth(panel), width = layout.width(panel);
+    row_blocks<4>(layout.rows(), [=](auto R, int c) MANYHEADS_INLINE {
+        vector_blocks<T>(stride, [=](auto V, int p) MANYHEADS_INLINE {
+            Tile<T, R, V> tile;
+            T *to = projected + c * stride + p;
+            if (panel == 0) tile.clear();
+            else tile.load_from(to, stride);
+            const auto operand = [=](std::ptrdiff_t d, auto v) MANYHEADS_INLINE { return load(right + d * stride + p + v * WIDTH<T>); };
+            if (depth == PANEL<T>) tile.accumulate(from + c * PANEL<T>, PANEL<T>, 1, PANEL<T>, operand);
+            else tile.accumulate(from + c * width, width, 1, depth, operand);
+            tile.store_to(to, stride);
+        });
+    });
+}
+
 template <class T, int FIXED>
 void project(const Layout<T> layout, const Positions<T, FIXED> positions, const T *weights, const Gathered<T> &x, T *projected) {
-    const std::ptrdiff_t stride = positions.stride();
-    for (int panel = 0; panel < layout.panels(); ++panel) {
-        const T *from = weights + layout.start(panel);
-        const T *right = x.across(panel * PANEL<T>);
-        const std::ptrdiff_t depth = layout.depth(panel), width = layout.width(panel);
-        row_blocks<4>(layout.rows(), [=](auto R, int c) MANYHEADS_INLINE {
-            vector_blocks<T>(stride, [=](auto V, int p) MANYHEADS_INLINE {
-                Tile<T, R, V> tile;
-                T *to = projected + c * stride + p;
-                if (panel == 0) tile.clear();
-                else tile.load_from(to, stride);
-                const auto operand = [=](std::ptrdiff_t d, auto v) MANYHEADS_INLINE { return load(right + d * stride + p + v * WIDTH<T>); };
-                if (depth == PANEL<T>) tile.accumulate(from + c * PANEL<T>, PANEL<T>, 1, PANEL<T>, operand);
-                else tile.accumulate(from + c * width, width, 1, depth, operand);
-                tile.store_to(to, stride);
-            });
-        });
-    }
+    for (int panel = 0; panel < layout.panels(); ++panel) project_panel(layout, positions, panel, weights, x, projected);
 }
 
 // Hands sink(gradient) the gradient of every vector of weights in the order of memory:
 // gradient[row, d] = Σ_p by_projection[row, p] · x[p, d]. A finished tile waits, and is handed on vector by vector
-// between the products of the next: the optimiser keeps other parts of the CPU busy than they do.
-template <class T, int FIXED, class Sink>
+// between the products of the next: the optimiser keeps other parts of the CPU busy than they do. After every panel
+// then(sink) is called.
+template <class T, int FIXED, class Sink, class Then>
 Sink weight_gradients(const Layout<T> layout, const Positions<T, FIXED> positions, const T *by_projection, const Gathered<T> &x,
-                      T *panel_rows, Sink sink) {
+                      T *panel_rows, Sink sink, Then then) {
     constexpr int W = WIDTH<T>, ROWS = 4;
     const std::ptrdiff_t stride = positions.stride(), length = positions.length();
     alignas(64) T waiting[ROWS * TILE_VECTORS * W];
@@ -73,6 +78,7 @@ Sink weight_gradients(const Layout<T> layout, const Positions<T, FIXED> position
                 count = R * V;
             });
         });
+        then(sink);
     }
     for (int n = 0; n < count; ++n) sink(load(waiting + n * W));
     return sink;

@@ -68,7 +68,9 @@ public:
     double gradient(const Item *context, double *query, double *key, double *threshold) override {
         sampler_.set(context);
         Buffer<T> by_weight(data_.layout().size());
-        const auto cost = step_.differentiate(weights_, sampler_);
+        step_.prepare(weights_, sampler_);
+        prepared_ = false;
+        const auto cost = step_.differentiate(weights_.threshold);
         if (cost) step_.gradient(by_weight.data());
         data_.layout().unpack(by_weight.data(), 0, query);
         data_.layout().unpack(by_weight.data(), 1, key);
@@ -82,6 +84,7 @@ public:
         data_.layout().pack(query, 0, weights_.value());
         data_.layout().pack(key, 1, weights_.value());
         weights_.threshold = static_cast<T>(threshold);
+        prepared_ = false;
     }
 
     double weights(double *query, double *key) const override {
@@ -104,14 +107,18 @@ public:
     std::int64_t steps() const override { return steps_; }
 
 private:
-    // One training step; its loss, or nothing where the context had no valid position.
+    // One training step; its loss, or nothing where the context had no valid position. It leaves the next one's context prepared.
     std::optional<double> step() {
-        sampler_.draw(TRAIN, steps_++);
-        const auto cost = step_.differentiate(weights_, sampler_);
-        if (!cost) return {};
-        step_.update(weights_, *cost, schedule_.template next<T>());
+        if (!prepared_) step_.prepare(weights_, draw());
+        prepared_ = true;
+        ++steps_;
+        const auto cost = step_.differentiate(weights_.threshold);
+        if (!cost) return step_.prepare(weights_, draw()), std::nullopt;
+        step_.update(weights_, *cost, schedule_.template next<T>(), draw());
         return cost->loss;
     }
+
+    const Sampler &draw() { return sampler_.draw(TRAIN, steps_), sampler_; }
 
     bool finite() const {
         T sum = weights_.threshold * 0;
@@ -125,6 +132,7 @@ private:
     Step<T, FIXED> step_;
     Schedule schedule_;
     std::int64_t steps_ = 0;
+    bool prepared_ = false;
 };
 
 template <class T>

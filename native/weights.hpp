@@ -49,6 +49,9 @@ public:
         at_ += WIDTH<T>;
     }
 
+    // How many weights have their new values.
+    std::ptrdiff_t finished() const { return at_ - LEAD; }
+
     // Ends the two vectors still under way.
     void finish() {
         go_on();
@@ -96,6 +99,7 @@ template <class T> struct Layout {
     int depth(int panel) const { return std::min(PANEL<T>, d_model - panel * PANEL<T>); }
     int width(int panel) const { return round_up(depth(panel), WIDTH<T>); }
     std::size_t start(int panel) const { return std::size_t(panel) * rows() * PANEL<T>; }
+    std::size_t end(int panel) const { return start(panel) + std::size_t(rows()) * width(panel); }
     std::size_t size() const { return std::size_t(rows()) * round_up(d_model, WIDTH<T>); }
 
     // plain is (heads, d_model, key_width), the layout of Layer; matrix is 0 for the query, 1 for the key.

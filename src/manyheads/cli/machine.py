@@ -18,7 +18,7 @@ def machine() -> dict[str, str]:
         "cpu": processor(),
         "cores": str(cores()),
         "system": f"{platform.system()} {platform.release()}",
-        "compiler": str(getattr(_native, "compiler", "unknown")),
+        "compiler": str(_native.compiler),
         "python": platform.python_version(),
     }
     return facts | {name: found for name in PACKAGES if (found := version(name))}
