@@ -26,7 +26,7 @@ $(VENV)/.dev: $(SOURCES) | $(BIN)/python
 demo: $(VENV)/.core ## compile a graph, certify it, flip one bit and see it refused; leaves a picture in demo-output/
 	$(BIN)/python examples/demo.py demo-output
 
-test: $(VENV)/.dev lint types imports unit ## everything CI runs
+test: $(VENV)/.dev lint types imports unit sanitize ## everything CI runs
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -8,6 +8,11 @@ shift
 tests=("$@")
 [ ${#tests[@]} -gt 0 ] || tests=(tests/test_training_native*.py tests/test_contexts.py tests/test_matching*.py)
 
+# Python is not built with the sanitizers, so their library comes first by preloading; with it the one whose exceptions it watches.
+library() { ${CXX:-c++} -print-file-name="$1"; }
+asan=$(library libasan.so)
+[ -e "$asan" ] || { echo "sanitizers: not run, this compiler has no libasan.so"; exit 0; }
+
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 "$python" -m pip install --quiet --no-deps --target "$work/site" . \
@@ -25,9 +30,8 @@ import manyheads._native
 
 assert manyheads._native.__file__.startswith(sys.argv[1]), manyheads._native.__file__
 # the type checks of the ordinary run would have to come before the import above
-sys.exit(pytest.main(["-p", "no:cacheprovider", "-o", "addopts=-q --import-mode=importlib", *sys.argv[2:]]))
+sys.exit(pytest.main(["-p", "no:cacheprovider", "-o", "addopts=-q --import-mode=importlib --capture=no", *sys.argv[2:]]))
 PYTHON
 
-preload=$(${CXX:-c++} -print-file-name=libasan.so)
-LD_PRELOAD="$preload" ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 MANYHEADS_SANITIZED=1 \
+LD_PRELOAD="$asan $(library libstdc++.so)" ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
     "$python" "$work/run.py" "$work/site" "${tests[@]}"

@@ -150,6 +150,7 @@ EDGES: dict[str, Case] = {
         "one head, softmax": {"heads": 1, "rule": "softmax"},
         "all other items": {"items": 20, "graph": "regular", "degree": 19},
         "d_model 1": {"d_model": 1},
+        "few weights in many panels": {"heads": 1, "key_width": 1, "d_model": 75},
     }.items()
 } | {f"given, {relations} relations": given_case(items=20, relations=relations, **SMALL) for relations in (0, 60, 400)}
 

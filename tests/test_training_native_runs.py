@@ -17,6 +17,7 @@ from manyheads import InputError, _native, certify, gaussian, permutation_graph
 from manyheads.training import Check, Outcome, Run, fingerprint, train
 from manyheads.training.native import step_flops, training
 from manyheads.training.problem import Stream, problem_of
+from manyheads.training.run import Precision
 
 QUICK = Run(items=32, d_model=16, heads=2, key_width=8, seed=0, steps=6_000)
 
@@ -250,13 +251,14 @@ def test_the_exponential_keeps_its_bound(kind: type) -> None:
     assert (special[1:] < 1e-37).all()
 
 
-def test_float64_runs_agree_across_platforms() -> None:
-    """Vector widths and compilers may change the order of a few sums; 300 steps in float64 hide that below 1e-9."""
-    run = replace(QUICK, precision="float64")
+@pytest.mark.parametrize(("precision", "tolerance"), [("float64", 1e-9), ("float32", 1e-5)])
+def test_runs_agree_across_platforms(precision: Precision, tolerance: float) -> None:
+    """Vector widths and compilers may change the order of a few sums: this is how much of it 300 steps may show."""
+    run = replace(QUICK, precision=precision)
     kernel = training(run, problem_of(run))
     losses = kernel.advance(300)
-    assert losses[-1] == pytest.approx(0.6090486896187065, rel=1e-9)
-    assert kernel.weights()[2] == pytest.approx(0.18049578837909597, rel=1e-9)
+    assert losses[-1] == pytest.approx(0.6090486896187065, rel=tolerance)
+    assert kernel.weights()[2] == pytest.approx(0.18049578837909597, rel=tolerance)
 
 
 def test_flops_are_those_of_the_matrix_products() -> None:
