@@ -8,7 +8,15 @@ if TYPE_CHECKING:
     from manyheads.certificate import Certificate, certify
     from manyheads.embedding import gaussian, one_hot, sparse_binary
     from manyheads.errors import InputError
-    from manyheads.files import read_embedding, read_graph, read_layer, write_embedding, write_graph, write_layer
+    from manyheads.files import (
+        read_embedding,
+        read_graph,
+        read_layer,
+        write_embedding,
+        write_export,
+        write_graph,
+        write_layer,
+    )
     from manyheads.generators import (
         permutation_graph,
         positional_graph,
@@ -47,6 +55,7 @@ __all__ = [
     "star_graph",
     "train",
     "write_embedding",
+    "write_export",
     "write_graph",
     "write_layer",
 ]
@@ -56,7 +65,15 @@ _ROOMS = {
     "certificate": ("Certificate", "certify"),
     "embedding": ("gaussian", "one_hot", "sparse_binary"),
     "errors": ("InputError",),
-    "files": ("read_embedding", "read_graph", "read_layer", "write_embedding", "write_graph", "write_layer"),
+    "files": (
+        "read_embedding",
+        "read_graph",
+        "read_layer",
+        "write_embedding",
+        "write_export",
+        "write_graph",
+        "write_layer",
+    ),
     "generators": (
         "permutation_graph",
         "positional_graph",

@@ -82,7 +82,10 @@ class Layer:
 
     def scores(self, x: Float[ndarray, "n d_model"]) -> Float64[ndarray, "n n"]:
         """The score of every ordered pair of a context whose items have the rows of x."""
-        scores = self.head_scores(x)
+        return self.joined(self.head_scores(x))
+
+    def joined(self, scores: Float64[ndarray, "heads n k"]) -> Float64[ndarray, "n k"]:
+        """The rule, applied to every head's raw scores; under softmax the columns are the items of the context."""
         match self.rule:
             case "max":
                 return scores.max(axis=0)

@@ -10,16 +10,20 @@ from collections.abc import Callable, Mapping, Sequence
 
 import tyro
 
-from manyheads.cli.answer import Answer, Command
+from manyheads.cli.answer import Answer, Command, rendered
+from manyheads.cli.attend import Attend
 from manyheads.cli.bench import Bench
 from manyheads.cli.certify import Certify
 from manyheads.cli.compile import Compile
+from manyheads.cli.export import Export
 from manyheads.cli.train import Train
 from manyheads.errors import InputError
 
 COMMANDS: dict[str, Callable[..., Command]] = {
     "compile": Compile,
     "certify": Certify,
+    "attend": Attend,
+    "export": Export,
     "train": Train,
     "bench": Bench,
 }
@@ -68,14 +72,8 @@ def _show(answer: Answer, *, as_json: bool) -> None:
     try:
         if as_json:
             print(json.dumps(_plain(answer.facts), allow_nan=False))
-        else:
-            from rich.console import Console
-
-            console = Console(highlight=False)
-            with console.capture() as capture:
-                console.print(*answer.shown, sep="\n")
-            # rich fills every line of a table up to its width, which only gets in the way of whoever copies it
-            print("\n".join(line.rstrip() for line in capture.get().splitlines()))
+        elif answer.shown:
+            print(rendered(answer.shown))
         sys.stdout.flush()
     except BrokenPipeError:
         # Whoever reads has seen enough; the exit code still tells the verdict, so nothing more may be flushed.

@@ -23,6 +23,17 @@ class Answer:
     yes: bool
 
 
+def rendered(shown: Sequence[RenderableType]) -> str:
+    """The tables and lines as text for this terminal."""
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    with console.capture() as capture:
+        console.print(*shown, sep="\n")
+    # rich fills every line of a table up to its width, which only gets in the way of whoever copies it
+    return "\n".join(line.rstrip() for line in capture.get().splitlines())
+
+
 @runtime_checkable
 class Command(Protocol):
     """A frozen dataclass whose fields are the options and whose docstring is the help."""

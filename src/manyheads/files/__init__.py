@@ -2,11 +2,13 @@
 
 from manyheads.files.edge_lists import read_graph, write_graph
 from manyheads.files.embeddings import read_embedding, write_embedding
+from manyheads.files.exports import check_directory, write_export
 from manyheads.files.labels import read_labels
 from manyheads.files.layers import read_layer, read_provenance, write_layer
 from manyheads.files.whole import check_writable
 
 __all__ = [
+    "check_directory",
     "check_writable",
     "read_embedding",
     "read_graph",
@@ -14,6 +16,7 @@ __all__ = [
     "read_layer",
     "read_provenance",
     "write_embedding",
+    "write_export",
     "write_graph",
     "write_layer",
 ]

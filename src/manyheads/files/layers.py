@@ -7,6 +7,9 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
+from jaxtyping import Float32
+from numpy import ndarray
+
 from manyheads.errors import InputError
 from manyheads.files.tensors import TensorFile, pack, read_tensors
 from manyheads.files.whole import write_whole
@@ -26,6 +29,16 @@ def write_layer(
     path = Path(path)
     if path.suffix != ".safetensors":
         raise InputError(f"{path} cannot hold a layer: its name must end in .safetensors")
+    write_whole(path, pack_layer(layer, provenance=provenance), force=force)
+
+
+def pack_layer(
+    layer: Layer,
+    *,
+    provenance: Mapping[str, str | int] | None,
+    embedding: Float32[ndarray, "items d_model"] | None = None,
+) -> bytes:
+    """The bytes of a layer's file, with the embedding in it where it is to be used without this package."""
     metadata = {
         "format": FORMAT,
         "version": str(VERSION),
@@ -34,7 +47,8 @@ def write_layer(
         "provenance": json.dumps(dict(provenance or {})),
         "software": f"manyheads {importlib.metadata.version('manyheads')}",
     }
-    write_whole(path, pack({"query": layer.query, "key": layer.key}, metadata), force=force)
+    rows = {} if embedding is None else {"embedding": embedding}
+    return pack({"query": layer.query, "key": layer.key} | rows, metadata)
 
 
 def read_layer(path: str | Path) -> Layer:

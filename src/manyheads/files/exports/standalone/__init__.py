@@ -1,0 +1,1 @@
+"""Modules that an export copies out; nothing in this package imports them."""
