@@ -90,8 +90,8 @@ class Bench:
     def run(self) -> Answer:
         """Time all that is there, and compare."""
         from manyheads.cli.contenders import GROWING, ONE_THREAD, PEERS, SHAPES
-        from manyheads.cli.machine import machine
         from manyheads.cli.timings import shown
+        from manyheads.machine import machine
 
         if self.rounds < 1:
             raise InputError(f"--rounds must be at least 1, not {self.rounds}")

@@ -21,7 +21,7 @@ from threading import Barrier
 from typing import Protocol
 
 from manyheads._native import Training
-from manyheads.cli.machine import cores
+from manyheads.machine import cores
 from manyheads.training.native import training
 from manyheads.training.problem import Stream, problem_of
 from manyheads.training.run import Run

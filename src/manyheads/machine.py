@@ -12,13 +12,13 @@ PACKAGES = ("manyheads", "numpy", "torch", "jax")
 
 def machine() -> dict[str, str]:
     """CPU, cores, system, compiler of the native engine and versions."""
-    from manyheads import _native
+    from manyheads._native import compiler
 
     facts = {
         "cpu": processor(),
         "cores": str(cores()),
         "system": f"{platform.system()} {platform.release()}",
-        "compiler": str(_native.compiler),
+        "compiler": str(compiler),
         "python": platform.python_version(),
     }
     return facts | {name: found for name in PACKAGES if (found := version(name))}

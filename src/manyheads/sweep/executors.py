@@ -1,0 +1,129 @@
+"""Where runs are trained: threads of this process, processes of this machine, workers of a Dask cluster."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import suppress
+from multiprocessing import get_context
+from types import TracebackType
+
+from manyheads.errors import InputError
+from manyheads.machine import cores
+
+CONNECT_SECONDS = 5
+
+
+class Workers:
+    """An executor, kept from sweep to sweep and made anew when a run has killed one of its workers."""
+
+    def __init__(
+        self,
+        make: Callable[[], Executor],
+        slots: int,
+        *,
+        together: bool,  # whether short runs travel together, because a task costs more than a function call
+        present: Callable[[], bool] = lambda: True,
+        release: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.slots, self.together, self.present = slots, together, present
+        self._make, self._release = make, release
+        self._executor: Executor | None = None
+
+    @property
+    def executor(self) -> Executor:
+        """The executor, made when it is first needed."""
+        if self._executor is None:
+            self._executor = self._make()
+        return self._executor
+
+    def discard(self) -> None:
+        """End worker processes now; threads stop by their flag. The next sweep finds a new executor."""
+        executor, self._executor = self._executor, None
+        processes = list((getattr(executor, "_processes", None) or {}).values())
+        if executor is not None:
+            executor.shutdown(wait=False)
+        for process in processes:
+            with suppress(OSError, ValueError):
+                process.terminate()
+        for process in processes:
+            process.join(timeout=1)
+
+    def close(self) -> None:
+        """Let the workers go once they are idle."""
+        if self._executor is not None:
+            self._executor.shutdown()
+            self._executor = None
+        self._release()
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class Borrowed(Workers):
+    """An executor of the caller's own, which is theirs to end; broken, it cannot be made anew."""
+
+    def __init__(self, executor: Executor) -> None:
+        super().__init__(lambda: executor, cores(), together=not isinstance(executor, ThreadPoolExecutor))
+
+    def discard(self) -> None:
+        """Keep it, unless it is broken."""
+        if getattr(self._executor, "_broken", False):
+            raise InputError("a run killed a worker of the executor handed in: `processes()` would have been replaced")
+
+    def close(self) -> None:
+        """Leave it open."""
+
+
+def threads(count: int | None = None) -> Workers:
+    """Threads of this process: the native engine leaves Python alone while it trains, so they fill the cores."""
+    slots = _count(count)
+    return Workers(lambda: ThreadPoolExecutor(slots), slots, together=False)
+
+
+def processes(count: int | None = None) -> Workers:
+    """Processes of this machine: a run that crashes takes only its own process with it."""
+    slots = _count(count)
+    # spawn: a forked child would inherit the locks of the parent's threads and its open store
+    spawn = get_context("spawn")
+    return Workers(lambda: ProcessPoolExecutor(slots, mp_context=spawn, initializer=_quiet), slots, together=True)
+
+
+def dask(address: str) -> Workers:
+    """The workers of a Dask cluster at an address such as tcp://host:8786."""
+    try:
+        from distributed import Client
+    except ImportError:
+        raise InputError("Dask is not installed: pip install 'manyheads[cluster]'") from None
+    try:
+        client = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
+    except (OSError, ValueError, TypeError) as error:
+        raise InputError(f"no Dask scheduler answers at {address} ({type(error).__name__})") from None
+    slots = sum(client.nthreads().values())
+    if not slots:
+        client.close()
+        raise InputError(f"the Dask scheduler at {address} has no workers")
+    return Workers(
+        lambda: client.get_executor(pure=False, retries=0),
+        slots,
+        together=True,
+        present=lambda: client.status == "running" and bool(client.nthreads()),
+        release=client.close,
+    )
+
+
+def _count(count: int | None) -> int:
+    if count is not None and count < 1:
+        raise InputError(f"a sweep needs at least one worker, not {count}")
+    return count or cores()
+
+
+def _quiet() -> None:
+    """Ctrl-C is the parent's business: it ends the workers itself."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
