@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from manyheads.capacity import threshold
-from manyheads.capacity.search import Search
+from manyheads.capacity.search import Bracket, Search
 
 HEADS, SEEDS, LIMIT = (1, 2, 4, 8, 16), tuple(range(5)), 128
 
@@ -104,7 +104,18 @@ def test_a_hopeless_point_costs_two_seeds() -> None:
     search = Search({1: 4}, tuple(range(10)), 0.99, 16)
     search.tell({want: 0.5 for want in search.wanted()})
     assert len(search.scores[1, 4]) == 2
-    assert search.brackets[1] > 4
+    bracket = search.brackets[1]
+    assert (bracket.failed, bracket.passed) == (4, None)
+    assert bracket.looking is not None
+    assert bracket.looking > 4
+
+
+def test_brackets_close_around_the_threshold() -> None:
+    scores = {want: float(want[0] == 1 and want[1] >= 20) for want in surface(0, 0.0)}
+    search, _ = run_search(scores, 24)
+    assert search.brackets[1] == Bracket(failed=19, passed=20, looking=None)
+    assert search.brackets[2].passed is None
+    assert search.outlook == len(search.wanted_around())
 
 
 def test_the_neighbours_of_the_threshold_get_all_seeds() -> None:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from manyheads import construct
+    from manyheads.capacity import Budget, Capacity, Goal, measure
     from manyheads.certificate import Certificate, certify
     from manyheads.embedding import gaussian, one_hot, sparse_binary
     from manyheads.errors import InputError
@@ -27,21 +28,27 @@ if TYPE_CHECKING:
     )
     from manyheads.graph import Graph, graph_from_networkx, graph_from_rustworkx
     from manyheads.layer import Layer
-    from manyheads.training import Outcome, Run, fingerprint, train
+    from manyheads.sweep import Store
+    from manyheads.training import Outcome, Run, fingerprint, step_limit, train
 
 __all__ = [
+    "Budget",
+    "Capacity",
     "Certificate",
+    "Goal",
     "Graph",
     "InputError",
     "Layer",
     "Outcome",
     "Run",
+    "Store",
     "certify",
     "construct",
     "fingerprint",
     "gaussian",
     "graph_from_networkx",
     "graph_from_rustworkx",
+    "measure",
     "one_hot",
     "permutation_graph",
     "positional_graph",
@@ -53,6 +60,7 @@ __all__ = [
     "regular_graph",
     "sparse_binary",
     "star_graph",
+    "step_limit",
     "train",
     "write_embedding",
     "write_export",
@@ -62,6 +70,7 @@ __all__ = [
 
 # The rooms are opened when a name is first asked for, so that `manyheads --help` does not wait for numpy and scipy.
 _ROOMS = {
+    "capacity": ("Budget", "Capacity", "Goal", "measure"),
     "certificate": ("Certificate", "certify"),
     "embedding": ("gaussian", "one_hot", "sparse_binary"),
     "errors": ("InputError",),
@@ -84,7 +93,8 @@ _ROOMS = {
     ),
     "graph": ("Graph", "graph_from_networkx", "graph_from_rustworkx"),
     "layer": ("Layer",),
-    "training": ("Outcome", "Run", "fingerprint", "train"),
+    "sweep": ("Store",),
+    "training": ("Outcome", "Run", "fingerprint", "step_limit", "train"),
 }
 _HOMES = {name: room for room, names in _ROOMS.items() for name in names}
 

@@ -42,6 +42,15 @@ def narrow(start: int, cap: Callable[[], int]) -> Narrowing:
     return passed
 
 
+@dataclass(frozen=True)
+class Bracket:
+    """Where one head count stands: the key width it looks at, between one that failed and one that passed."""
+
+    failed: int  # the largest failure below `passed`; 0 where there is none
+    passed: int | None  # the smallest that passed
+    looking: int | None  # None where the search of this head count has ended
+
+
 @dataclass
 class Search:
     """The searches of all head counts side by side, sharing the best key budget found so far."""
@@ -95,9 +104,20 @@ class Search:
             self._advance(heads)
 
     @property
-    def brackets(self) -> dict[int, int]:
-        """The key width each unfinished head count is looking at."""
-        return dict(self._waiting)
+    def brackets(self) -> dict[int, Bracket]:
+        """Where each head count stands."""
+        return {heads: self._bracket(heads) for heads in self._searches}
+
+    @property
+    def outlook(self) -> int:
+        """About how many runs are left: bisections of what is open, then the neighbourhoods."""
+        widths = 0
+        for bracket in self.brackets.values():
+            if bracket.looking is not None:
+                gap = bracket.looking if bracket.passed is None else bracket.passed - bracket.failed
+                widths += math.ceil(math.log2(gap + 1)) + NEIGHBOURHOOD
+        # about half of what is tried is hopeless and costs the probing seeds only
+        return round(widths * (PROBE + len(self.seeds)) / 2) + len(self.wanted_around())
 
     def points(self) -> list[Point]:
         """Everything seen so far."""
@@ -116,6 +136,12 @@ class Search:
         if None in scores.values() or attainable / len(self.seeds) < self.target:
             return False
         return True if len(scores) == len(self.seeds) else None
+
+    def _bracket(self, heads: int) -> Bracket:
+        verdicts = {width: self.verdict(heads, width) for count, width in self.scores if count == heads}
+        passed = min((width for width, verdict in verdicts.items() if verdict), default=None)
+        below = (width for width, verdict in verdicts.items() if verdict is False and width < (passed or math.inf))
+        return Bracket(max(below, default=0), passed, self._waiting.get(heads))
 
     def _point(self, heads: int, width: int) -> Point:
         scores = self.scores[heads, width]

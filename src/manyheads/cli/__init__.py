@@ -16,6 +16,8 @@ from manyheads.cli.bench import Bench
 from manyheads.cli.certify import Certify
 from manyheads.cli.compile import Compile
 from manyheads.cli.export import Export
+from manyheads.cli.measure import Measure
+from manyheads.cli.results import Results
 from manyheads.cli.train import Train
 from manyheads.errors import InputError
 
@@ -25,6 +27,8 @@ COMMANDS: dict[str, Callable[..., Command]] = {
     "attend": Attend,
     "export": Export,
     "train": Train,
+    "measure": Measure,
+    "results": Results,
     "bench": Bench,
 }
 DESCRIPTION = """How many relations can one attention layer hold, and into how many
@@ -55,8 +59,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except MemoryError:
         print("manyheads: this is larger than the memory of this machine", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        print("manyheads: interrupted", file=sys.stderr)
+    except KeyboardInterrupt as interrupt:  # some say what is kept and how to go on
+        print(f"manyheads: {interrupt or 'interrupted'}", file=sys.stderr)
         return 130
     return 0 if answer.yes else 1
 

@@ -8,12 +8,13 @@ from numpy import ndarray
 
 from manyheads.errors import InputError
 from manyheads.graph import Graph
+from manyheads.training.limits import step_limit
 from manyheads.training.native import train_run
 from manyheads.training.outcome import Check, Outcome, Progress
 from manyheads.training.problem import problem_of
 from manyheads.training.run import Run, fingerprint
 
-__all__ = ["Check", "Outcome", "Progress", "Run", "fingerprint", "train"]
+__all__ = ["Check", "Outcome", "Progress", "Run", "fingerprint", "step_limit", "train"]
 
 
 def train(

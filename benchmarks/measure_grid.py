@@ -1,0 +1,98 @@
+"""`measure` against the full grid: the same D_K*, for how much of its work?
+
+    python benchmarks/measure_grid.py STORE [CSV]
+
+Ten problems, each computed both ways: every key width of every head count up to twice the predicted key budget, and by
+`measure`. Prints the table, and writes it where a CSV is named. Everything trained is kept in STORE: run again, go on.
+"""
+
+from __future__ import annotations
+
+import csv
+import sys
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from manyheads.bounds import freedom_key_width
+from manyheads.capacity import measure, points, threshold
+from manyheads.machine import machine
+from manyheads.sweep import Record, Store, grid, sweep, threads
+from manyheads.training import Run, step_limit
+
+HEADS, SEEDS = (1, 2, 4, 8, 16), range(5)
+PROBLEMS = [
+    Run(items=items, d_model=d_model, heads=1, key_width=1, seed=0, graph=graph, degree=degree,
+        steps=step_limit(items, d_model))
+    for items, d_model, graph, degree in (
+        (32, 8, "permutation", 1), (32, 16, "permutation", 1), (48, 12, "permutation", 1), (48, 16, "permutation", 1),
+        (64, 16, "permutation", 1), (64, 32, "permutation", 1), (96, 24, "permutation", 1), (96, 32, "permutation", 1),
+        (128, 32, "permutation", 1), (48, 24, "regular", 2),
+    )
+]  # fmt: skip
+
+
+def main(path: Path, table: Path | None) -> None:
+    with Store.write(path) as store, threads() as workers:
+        rows = []
+        for like in PROBLEMS:
+            reach = grid_reach(like)
+            axes = [{"heads": [heads], "key_width": range(1, reach // heads + 1), "seed": SEEDS} for heads in HEADS]
+            runs = [run for widths in axes for run in grid(like, widths)]
+            begun = time.monotonic()
+            records = sweep(runs, store, workers=workers)
+            rows.append(both_ways(like, reach, records))
+            said = ", ".join(f"{name} {value}" for name, value in rows[-1].items())
+            print(f"{said} ({time.monotonic() - begun:.0f} s)", flush=True)
+    same = sum(row["grid_key_budget"] == row["measured_key_budget"] for row in rows)
+    used, least = sum(row["measured_runs"] for row in rows), sum(row["grid_runs"] for row in rows)
+    print(f"the same D_K* on {same} of {len(rows)}, with {used / least:.1%} of the runs of the grids up to D_K* itself")
+    print(*machine().values(), sep=", ")
+    if table is not None:
+        with table.open("w", newline="") as file:
+            writer = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
+
+
+def grid_reach(like: Run) -> int:
+    """Twice the smallest key budget that the degrees-of-freedom law predicts."""
+    relations = like.items * like.degree
+    widths = {heads: freedom_key_width(like.items, relations, like.d_model, heads) for heads in HEADS}
+    return 2 * min(heads * width for heads, width in widths.items() if width is not None)
+
+
+def both_ways(like: Run, reach: int, records: list[Record]) -> dict[str, int | float | str | None]:
+    """One row: what the grid finds, what `measure` finds, and the runs each takes."""
+    by_run = {record.id: record for record in records}
+    shape = {
+        replace(like, heads=heads, key_width=width, seed=seed).id: (heads, width, seed)
+        for heads in HEADS
+        for width in range(1, reach // heads + 1)
+        for seed in SEEDS
+    }
+    found = threshold(points((*shape[key], record.score("micro_f1")) for key, record in by_run.items()))
+    with tempfile.TemporaryDirectory() as directory, Store.write(Path(directory) / "s.db") as scratch:
+        scratch.add(records)  # what the grid has trained need not be trained again
+        measured = measure(like, scratch, heads=HEADS, seeds=SEEDS)
+    # the least that any grid takes to find this D_K*: every width of every head count up to there
+    least = sum((found.key_budget or reach) // heads for heads in HEADS) * len(SEEDS)
+    return {
+        "items": like.items,
+        "d_model": like.d_model,
+        "graph": like.graph,
+        "degree": like.degree,
+        "grid_key_budget": found.key_budget,
+        "grid_heads": found.heads,
+        "measured_key_budget": measured.key_budget,
+        "measured_heads": measured.heads,
+        "grid_runs": least,
+        "measured_runs": measured.runs,
+        "share": round(measured.runs / least, 3),
+        "share_of_range_tried": round(measured.runs / measured.grid, 3),
+    }
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]) if len(sys.argv) > 2 else None)

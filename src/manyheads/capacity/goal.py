@@ -1,0 +1,38 @@
+"""Goal: when a layer counts as working."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from manyheads.capacity.threshold import TARGET
+from manyheads.errors import InputError
+from manyheads.sweep import Record
+
+EXACT_SHARE = 0.5  # recovery is all or nothing: the typical seed has to succeed
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A mean test F1, or every one of the items² pairs decided right for at least half of the seeds."""
+
+    exact: bool = False
+    micro_f1: float = TARGET
+
+    def __post_init__(self) -> None:
+        if not 0 < self.micro_f1 <= 1:
+            raise InputError(f"a target F1 is above 0 and at most 1, not {self.micro_f1:g}")
+
+    @property
+    def target(self) -> float:
+        """What the mean over the seeds of `score` has to reach."""
+        return EXACT_SHARE if self.exact else self.micro_f1
+
+    def score(self, record: Record) -> float | None:
+        """What this run contributes; missing stays missing."""
+        if not self.exact:
+            return record.score("micro_f1")
+        errors = record.score("exact_errors")
+        return None if errors is None else float(errors == 0)
+
+    def __str__(self) -> str:
+        return "exact recovery" if self.exact else f"F1 ≥ {self.micro_f1:g}"
