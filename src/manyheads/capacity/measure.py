@@ -51,7 +51,8 @@ class Capacity:
     seeds: int
     threshold: Threshold
     curve: tuple[Point, ...]
-    runs: int  # that the answer rests on, stored ones included
+    runs: int  # that the search took, stored ones included
+    filled: int  # more runs, to fill in the curve
     grid: int  # that all head counts at all key widths up to the largest budget tried would have taken
     unscored: int  # runs without a score (failed, diverged, quarantined): their points count as not working
     complete: bool  # False where the budget ended the search
@@ -99,12 +100,14 @@ def measure(
     workers: Workers | Executor | None = None,
     graph: Graph | None = None,
     embedding: Float[ndarray, "items d_model"] | None = None,
+    fill: bool = False,
     watch: Callable[[Watch], None] | None = None,
 ) -> Capacity:
     """The smallest key budget at which runs like this one work, over every key width of the given head counts.
 
     `like` gives everything but heads, key_width and seed. The search starts where the degrees-of-freedom law or
-    the paper's says, gallops, bisects and sweeps the neighbourhood, for all head counts side by side.
+    the paper's says, gallops, bisects and sweeps the neighbourhood. It says little of head counts that cannot be the
+    best; `fill` has all of them trained below and above D_K* in the end, so that the curve shows them.
     """
     if not heads or not seeds or min(heads) < 1:
         raise InputError("a measurement needs at least one head count (1 or more) and one seed")
@@ -112,16 +115,16 @@ def measure(
     starts, limit = predictions(like, heads, graph)
     crew = workers or threads()
     try:
-        state = _Measurement(
-            like, store, LayerTrainer(graph=graph, embedding=embedding), crew, goal, budget or Budget(), watch
-        )
+        trainer = LayerTrainer(graph=graph, embedding=embedding)
+        state = _Measurement(like, store, trainer, crew, goal, budget or Budget(), watch)
         search = Search(starts, seeds, goal.target, limit)
-        complete = state.run(search)
+        complete = state.run(search, lambda: search.wanted() or search.wanted_around())
+        runs, reached = search.tried, max((heads * width for heads, width in search.scores), default=0)
+        complete = complete and (not fill or state.run(search, search.wanted_curve))
     finally:
         if workers is None and isinstance(crew, Workers):
             crew.close()
-    reached = max((heads * width for heads, width in search.scores), default=0)
-    scores = [score for by_seed in search.scores.values() for score in by_seed.values()]
+    unscored = sum(score is None for by_seed in search.scores.values() for score in by_seed.values())
     return Capacity(
         like=like,
         relations=_relations(like, graph),
@@ -129,9 +132,10 @@ def measure(
         seeds=len(seeds),
         threshold=threshold(search.full_points(), target=goal.target),
         curve=tuple(search.points()),
-        runs=len(scores),
+        runs=runs,
+        filled=search.tried - runs,
         grid=sum(reached // count for count in heads) * len(seeds),
-        unscored=scores.count(None),
+        unscored=unscored,
         complete=complete,
     )
 
@@ -166,9 +170,9 @@ class _Measurement:
         self.runs_left = math.inf if budget.runs is None else budget.runs
         self.deadline = None if budget.seconds is None else time.monotonic() + budget.seconds
 
-    def run(self, search: Search) -> bool:
-        """Whether the search came to its end within the budget."""
-        while wanted := search.wanted() or search.wanted_around():
+    def run(self, search: Search, wishes: Callable[[], list[Wanted]]) -> bool:
+        """Whether there is nothing left to wish for within the budget."""
+        while wanted := wishes():
             runs = {want: _run(self.like, want) for want in wanted}
             known = self.store.statuses(self.trainer.engine, [run.id for run in runs.values()])
             new = [want for want, run in runs.items() if known.get(run.id, ("",))[0] not in FINISHED]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -11,6 +12,7 @@ from manyheads.capacity.threshold import POOL, threshold
 
 NEIGHBOURHOOD = 2  # widths below a threshold that are tried although their neighbour failed: F1 is not monotone
 SETTLE = 0.25  # how far around D_K*, as a part of it, its conservative and optimistic bounds are looked for
+CURVE = (0.4, 0.6, 0.8, 1.0, 1.25, 1.5)  # of D_K*: the key budgets at which every head count is shown in a curve
 PROBE = 2  # seeds tried first: they often show that the rest cannot save the mean
 
 # Yields key widths to try, is sent whether each passed, returns the smallest that did.
@@ -64,9 +66,10 @@ class Search:
 
     def __post_init__(self) -> None:
         self._searches = {heads: narrow(max(1, start), self._cap(heads)) for heads, start in self.starts.items()}
+        # the head count of the smallest predicted budget goes first: what it finds caps the search of all others
+        self._queue = deque(sorted(self.starts, key=lambda heads: (heads * self.starts[heads], heads)))
         self._waiting: dict[int, int] = {}
-        for heads, search in list(self._searches.items()):
-            self._waiting[heads] = next(search)
+        self._begin()
 
     def wanted(self) -> list[tuple[int, int, int]]:
         """The (heads, key_width, seed) to train next: two seeds of a new point, the rest once these leave it open."""
@@ -88,6 +91,18 @@ class Search:
             found.heads, below, lambda point: point.interval[1] < self.target
         )
 
+    def wanted_curve(self) -> list[tuple[int, int, int]]:
+        """Once D_K* is found: all seeds of every head count below and above it, for whoever wants to see the curves."""
+        if self.best is None:
+            return []
+        widths = {(heads, max(1, round(share * self.best / heads))) for heads in self.starts for share in CURVE}
+        return [
+            (heads, width, seed)
+            for heads, width in sorted(widths)
+            for seed in self.seeds
+            if seed not in self.scores.get((heads, width), {})
+        ]
+
     def _settle(self, heads: int, widths: range, settled: Callable[[Point], bool]) -> list[tuple[int, int, int]]:
         for width in widths:
             scores = self.scores.get((heads, width), {})
@@ -102,6 +117,7 @@ class Search:
             self.scores.setdefault((heads, width), {})[seed] = score
         for heads in sorted(self._waiting):
             self._advance(heads)
+        self._begin()
 
     @property
     def brackets(self) -> dict[int, Bracket]:
@@ -118,6 +134,11 @@ class Search:
                 widths += math.ceil(math.log2(gap + 1)) + NEIGHBOURHOOD
         # about half of what is tried is hopeless and costs the probing seeds only
         return round(widths * (PROBE + len(self.seeds)) / 2) + len(self.wanted_around())
+
+    @property
+    def tried(self) -> int:
+        """How many runs it was told of."""
+        return sum(map(len, self.scores.values()))
 
     def points(self) -> list[Point]:
         """Everything seen so far."""
@@ -160,10 +181,16 @@ class Search:
             except StopIteration:
                 del self._waiting[heads]
 
-    def _cap(self, heads: int) -> Callable[[], int]:
-        # beyond 10 % above the best budget a head count can neither attain D_K* nor enter the pool around it
-        def cap() -> int:
-            bound = self.limit if self.best is None else min(self.limit, math.floor((1 + POOL) * self.best))
-            return max(1, bound // heads)
+    def _begin(self) -> None:
+        """One head count after the other until something works, then all the rest side by side."""
+        while self._queue and (self.best is not None or not self._waiting):
+            heads = self._queue.popleft()
+            if heads <= self._largest():
+                self._waiting[heads] = next(self._searches[heads])
 
-        return cap
+    def _largest(self) -> int:
+        """The largest key budget of interest: beyond 10 % above the best none can attain D_K* or enter its pool."""
+        return self.limit if self.best is None else min(self.limit, math.floor((1 + POOL) * self.best))
+
+    def _cap(self, heads: int) -> Callable[[], int]:
+        return lambda: max(1, self._largest() // heads)

@@ -70,7 +70,7 @@ class Measure:
     dask: Annotated[str | None, tyro.conf.arg(metavar="ADDRESS", help_behavior_hint="")] = None
     """Train on the Dask cluster at this address, e.g. tcp://host:8786."""
     picture: Annotated[Path | None, tyro.conf.arg(metavar="STEM", help_behavior_hint="")] = None
-    """Draw the F1–D_K curve into STEM.png and STEM.svg."""
+    """Draw the F1–D_K curve into STEM.png and STEM.svg; some more runs fill in the curves of all head counts."""
     force: Flag = False
     """Overwrite pictures that exist."""
     json: Flag = False
@@ -101,6 +101,7 @@ class Measure:
                         workers=workers,
                         graph=graph,
                         embedding=embedding,
+                        fill=self.picture is not None,
                         watch=watch,
                     )
             except KeyboardInterrupt:

@@ -25,6 +25,7 @@ def capacity_facts(capacity: Capacity) -> dict[str, object]:
         "seeds": capacity.seeds,
         **asdict(capacity.threshold),
         "runs": capacity.runs,
+        "filled": capacity.filled,
         "grid": capacity.grid,
         "unscored": capacity.unscored,
         "complete": capacity.complete,
@@ -50,7 +51,7 @@ def shown_capacity(capacity: Capacity, *, store: Path, written: Sequence[Path]) 
         ("problem", f"{like.items} items, d_model {like.d_model}, graph {graph}, rule {like.rule}"),
         ("goal", f"{capacity.goal} over {capacity.seeds} seeds, at most {like.steps:,} steps"),
         *range_rows(found),
-        ("runs", f"{capacity.runs}, of {capacity.grid} for every width up to the widest tried"),
+        ("runs", _runs(capacity)),
         ("kept in", str(store)),
     ]
     notes = []
@@ -59,6 +60,11 @@ def shown_capacity(capacity: Capacity, *, store: Path, written: Sequence[Path]) 
     if not capacity.complete:
         notes.append("stopped by its budget before it was sure: the same command goes on from here")
     return [headline, pairs_table(rows), Text(), _by_heads(capacity), *shown_notes(notes), *shown_files(written)]
+
+
+def _runs(capacity: Capacity) -> str:
+    more = f", and {capacity.filled} more for the curves" if capacity.filled else ""
+    return f"{capacity.runs} of the {capacity.grid} that every width would take{more}"
 
 
 def range_rows(found: Threshold) -> list[tuple[str, str]]:

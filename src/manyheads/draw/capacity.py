@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from manyheads.bounds import freedom_key_width, paper_key_budget
 from manyheads.capacity import Capacity
@@ -14,61 +15,66 @@ MARKERS = "osD^vPX"
 
 
 def draw_capacity(capacity: Capacity) -> Figure:
-    """The F1–D_K curve with 95 % intervals, the target, D_K* with its interval, and what the laws predicted."""
-    like, target = capacity.like, capacity.goal.target
+    """The F1–D_K curve with 95 % intervals, the target, D_K* with its range, and what the laws predicted."""
+    like = capacity.like
     with look():
         figure, ((axes,),) = panels(1, 1)
-        figure.set_size_inches(8.4, 4.6)
+        figure.set_size_inches(8.4, 4.4)
         for position, heads in enumerate(sorted({point.heads for point in capacity.curve})):
             _curve(axes, capacity, heads, LINES[position % len(LINES)], MARKERS[position % len(MARKERS)])
-        axes.axhline(target, color=GREY, linestyle=":", linewidth=1.2)
-        axes.annotate(f"{target:g}", (1.0, target), xycoords=("axes fraction", "data"), va="center", color=GREY)
+        axes.axhline(capacity.goal.target, color=GREY, linestyle=":", linewidth=1.2, label=f"goal: {capacity.goal}")
         _threshold(axes, capacity)
         _laws(axes, capacity)
-        axes.set_xscale("log", base=2)
-        budgets = sorted({point.key_budget for point in capacity.curve})
-        axes.set_xticks([2**n for n in range(12) if budgets[0] / 2 < 2**n < budgets[-1] * 2])
-        axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-        axes.set_xlim(budgets[0] / 1.15, budgets[-1] * 1.15)
-        axes.set_ylim(top=1.03)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.set_xlim(left=0)
+        axes.set_ylim(top=1.02)
         axes.set_xlabel("key budget $D_K$ = heads · key width")
-        axes.set_ylabel("seeds that recover every pair" if capacity.goal.exact else "mean test micro-F1")
-        relation = like.graph if like.degree == 1 else f"{like.degree}-{like.graph}"
-        axes.set_title(f"{like.items} items, $d_{{model}}$ = {like.d_model}, {relation} graph, rule {like.rule}")
-        axes.legend(loc="lower right", ncols=2)
+        axes.set_ylabel("share of seeds that recover every pair" if capacity.goal.exact else "mean test micro-F1")
+        graph = f"{like.degree}-regular" if like.graph == "regular" else like.graph.partition(":")[0]
+        title = f"{like.items} items, $d_{{model}}$ = {like.d_model}, {graph} graph, rule {like.rule}"
+        axes.set_title(title, pad=18)
+        axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
     return figure
 
 
 def _curve(axes: Axes, capacity: Capacity, heads: int, colour: str, marker: str) -> None:
     points = [point for point in capacity.curve if point.heads == heads and point.scores]
-    seeds = max(len(point.scores) for point in capacity.curve)
-    budgets, means = [point.key_budget for point in points], [point.mean for point in points]
     label = f"{heads} head{'s' if heads > 1 else ''}"
-    axes.plot(budgets, means, color=colour, marker=marker, label=label)
-    # a point given up after its first seeds has no interval worth drawing
-    whole = [point for point in points if len(point.scores) == seeds and seeds > 1]
-    errors = [[p.mean - p.interval[0] for p in whole], [min(p.interval[1], 1.0) - p.mean for p in whole]]
-    clipped = [[max(0.0, error) for error in side] for side in errors]
-    axes.errorbar(
-        [p.key_budget for p in whole], [p.mean for p in whole], yerr=clipped, fmt="none", ecolor=colour, capsize=2.5
-    )
+    axes.plot([p.key_budget for p in points], [p.mean for p in points], color=colour, marker=marker, label=label)
+    # a point given up after its first seeds has no interval worth drawing; no score is above 1
+    whole = [point for point in points if len(point.scores) == capacity.seeds > 1]
+    below = [point.mean - max(point.interval[0], 0.0) for point in whole]
+    above = [max(0.0, min(point.interval[1], 1.0) - point.mean) for point in whole]
+    budgets, means = [point.key_budget for point in whole], [point.mean for point in whole]
+    axes.errorbar(budgets, means, yerr=[below, above], fmt="none", ecolor=colour, elinewidth=1.2, capsize=3)
 
 
 def _threshold(axes: Axes, capacity: Capacity) -> None:
     found = capacity.threshold
     if found.key_budget is None:
         return
-    axes.axvspan(found.low or found.key_budget, found.high or found.key_budget, color=BLACK, alpha=0.07, linewidth=0)
-    label = f"$D_K^*$ = {found.key_budget} ({found.low or '?'}–{found.high or '?'}), $h^*$ = {found.heads}"
+    low, high = found.low or found.key_budget, found.high or found.key_budget
+    axes.axvspan(low, high, color=BLACK, alpha=0.08, linewidth=0, label=f"95 % range, {low} to {high}")
+    label = f"$D_K^*$ = {found.key_budget} at {found.heads} heads"
     axes.axvline(found.key_budget, color=BLACK, linewidth=1.2, label=label)
 
 
 def _laws(axes: Axes, capacity: Capacity) -> None:
-    like = capacity.like
-    relations = capacity.relations
+    like, relations = capacity.like, capacity.relations
     widths = {h: freedom_key_width(like.items, relations, like.d_model, h) for h in {p.heads for p in capacity.curve}}
-    freedom = min((h * width for h, width in widths.items() if width is not None), default=None)
-    if freedom is not None:
-        axes.axvline(freedom, color=GREEN, linestyle="--", linewidth=1.2, label=f"degrees of freedom: {freedom}")
+    freedom = min((heads * width for heads, width in widths.items() if width is not None), default=None)
     paper = paper_key_budget(like.items, relations, like.d_model, degree=like.degree)
-    axes.axvline(paper, color=ORANGE, linestyle="--", linewidth=1.2, label=f"the paper's law: {paper:.0f}")
+    for name, budget in (("degrees of freedom", freedom), ("the paper's law", paper)):
+        if budget is not None:
+            axes.axvline(budget, color=GREY, linestyle="--", linewidth=1)
+            axes.annotate(
+                f"{name}: {budget:.0f}",
+                (budget, 1.0),
+                xycoords=axes.get_xaxis_transform(),
+                xytext=(0, 3),
+                textcoords="offset points",
+                ha="center",
+                va="bottom",
+                color=GREY,
+                fontsize=8.5,
+            )
