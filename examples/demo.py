@@ -1,89 +1,117 @@
-"""Compile a graph into attention weights, prove that they hold it, then flip one bit and see the proof refuse them.
+"""Measure the key budget of 64 items in 16 dimensions, catch a layer that only seems to work, find one that does.
 
     python examples/demo.py [DIRECTORY]
 
-leaves the layer, the graph, the embedding and a picture in DIRECTORY (demo-output).
+leaves two pictures, the certified layer, its graph, its embedding and every result in DIRECTORY (demo-output).
 """
 
 from __future__ import annotations
 
+import json
 import sys
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from manyheads import Graph, Layer, gaussian, permutation_graph
-from manyheads.certificate import Certificate, certify
-from manyheads.construct import calibrate, compressive
+from manyheads import Certificate, Graph, Layer, certify, train
+from manyheads.capacity import Capacity, Goal, measure
+from manyheads.draw.capacity import draw_capacity
 from manyheads.draw.certificate import Scores, draw_scores
 from manyheads.draw.style import save
 from manyheads.files import write_embedding, write_graph, write_layer
+from manyheads.sweep import Record, Store
+from manyheads.training import Outcome, Run
+from manyheads.training.problem import problem_of
 
-ITEMS, D_MODEL, BLOCK, KEY_WIDTH = 1024, 256, 128, 300
-BIT = np.uint32(1 << 26)
+LIKE = Run(items=64, d_model=16, heads=1, key_width=1, seed=0)
+HEADS, SEEDS = (1, 2, 4, 8, 16), range(5)
+PASSING = 0.99
 
 
 def main(directory: Path) -> None:
     """The whole story, told as it happens."""
     directory.mkdir(parents=True, exist_ok=True)
-    graph = permutation_graph(ITEMS, seed=0)
-    embedding = gaussian(ITEMS, D_MODEL, seed=1)
-    print(
-        f"{ITEMS} items share {D_MODEL} dimensions; each relates to one other. Construction II gives {BLOCK} relations"
+    with Store.write(directory / "results.db") as store:
+        print(f"{LIKE.items} items share {LIKE.d_model} dimensions, and each relates to one other. Layers of many")
+        print(f"sizes are trained to recognise the relations, {len(SEEDS)} seeds each:")
+        print(f"which is the smallest that reaches an F1 of {PASSING}?\n")
+        capacity = measure(LIKE, store, heads=HEADS, seeds=SEEDS, goal=Goal(micro_f1=PASSING), fill=True)
+        tell_capacity(capacity)
+        passing = seeming(store.records({"items": LIKE.items, "d_model": LIKE.d_model}))
+        if passing is None:
+            print(f"Every layer that reached {PASSING} here decides every pair right.\n")
+        seed = 0 if passing is None else passing.seed
+        exact = measure(replace(LIKE, stop_above=1.0), store, heads=HEADS, seeds=[seed], goal=Goal(exact=True))
+    refuted = (
+        None
+        if passing is None
+        else tell_outcome(f"This layer passes, with an F1 above {PASSING}, but the proof refuses it:", train(passing))
     )
-    print(f"to a head, so {ITEMS // BLOCK} heads of width {KEY_WIDTH} shall hold them all.\n")
-
-    published = compressive(graph, embedding, key_width=KEY_WIDTH, seed=2, block_size=BLOCK)
-    certificate = certify(published, embedding, graph)
-    tell("With the paper's threshold, half the key width:", certificate)
-
-    layer = calibrate(published, certificate)
-    certificate = certify(layer, embedding, graph)
-    tell("The same weights with the threshold in the middle of that window:", certificate)
-
-    damaged, place = flip_a_bit(layer)
-    refusal = certify(damaged, embedding, graph)
-    tell(f"One bit of one weight flipped, {place}:", refusal)
-
-    write_layer(
-        directory / "layer.safetensors", layer, provenance={"construction": "compressive", "seed": 2}, force=True
+    assert exact.heads is not None
+    assert exact.threshold.key_width is not None
+    found = replace(exact.like, heads=exact.heads, key_width=exact.threshold.key_width, seed=seed)
+    whole = tell_outcome(
+        "The smallest that recovers every pair of the same graph, trained on where the paper stops early:", train(found)
     )
-    write_graph(directory / "graph.csv", graph, force=True)
-    write_embedding(directory / "embedding.npy", embedding, force=True)
-    witness = refusal.witness
-    assert witness is not None
-    figure = draw_scores(
-        [
-            scores(
-                f"holds: {layer.heads} heads of width {layer.key_width} recognise the graph", layer, embedding, graph
-            ),
-            replace(
-                scores("refuted: the same with one bit flipped", damaged, embedding, graph),
-                witness=(f"{witness.labels[0]} → {witness.labels[1]}", witness.score),
-            ),
-        ]
-    )
-    picture, _ = save(figure, directory / "certificate")
-    print(f"The scores of all {ITEMS**2:,} pairs, before and after: {picture}")
-    print(f"Certify the files yourself:\n  cd {directory}")
+    keep(directory, found, whole[0], refuted)
+    curve, _ = save(draw_capacity(capacity), directory / "capacity")
+    print(f"The curves: {curve}. Certify the layer yourself:\n  cd {directory}")
     print("  manyheads certify layer.safetensors --graph graph.csv --embedding embedding.npy")
 
 
-def tell(what: str, certificate: Certificate) -> None:
-    """A heading and the certificate below it."""
-    print(what)
+def tell_capacity(capacity: Capacity) -> None:
+    """D_K*, h* and their ranges."""
+    found = capacity.threshold
+    print(f"D_K* = {found.key_budget} ({found.low} to {found.high}): {found.heads} heads of width {found.key_width};")
+    print(f"{found.heads_low} to {found.heads_high} heads do not differ significantly.")
+    print(
+        f"{capacity.runs} runs found it, of the {capacity.grid} that every width of every head count would have taken;"
+    )
+    print(f"{capacity.filled} more fill in the curves.\n")
+
+
+def seeming(records: list[Record]) -> Run | None:
+    """The smallest run that passed the paper's test although it decides some pair wrong."""
+    passed = []
+    for record in records:
+        heads, width, seed = (json.loads(record.run)[name] for name in ("heads", "key_width", "seed"))
+        run = replace(LIKE, heads=heads, key_width=width, seed=seed)
+        if run.id == record.id and (record.score("micro_f1") or 0) >= PASSING and record.score("exact_errors"):
+            passed.append(run)
+    return min(passed, key=lambda run: (run.key_budget, run.heads, run.seed), default=None)
+
+
+def tell_outcome(what: str, outcome: Outcome) -> tuple[Layer, Certificate]:
+    """A trained layer and its certificate; the same run gives the same bits as in the sweep."""
+    problem, layer = problem_of(outcome.run), outcome.layer
+    assert layer is not None
+    certificate = certify(layer, problem.embedding, problem.graph)
+    print(f"{what}\n  test F1 {outcome.micro_f1:.4f}, seed {outcome.run.seed}, {outcome.steps:,} steps")
     print("\n".join(f"  {line}" for line in certificate.lines()) + "\n")
+    return layer, certificate
 
 
-def flip_a_bit(layer: Layer) -> tuple[Layer, str]:
-    """The layer with an exponent bit of one query weight set, which makes it 256 times as large: a fault in memory."""
-    bits = layer.query.copy().view(np.uint32)
-    clear = bits & BIT == 0
-    place = np.unravel_index(np.where(clear, np.abs(layer.query), 0).argmax(), bits.shape)
-    bits[place] |= BIT
-    damaged = bits.view(np.float32)
-    return replace(layer, query=damaged), f"{layer.query[place]:.3g} becomes {damaged[place]:.3g}"
+def keep(directory: Path, run: Run, layer: Layer, refuted: tuple[Layer, Certificate] | None) -> None:
+    """The certified layer's files, and the scores of all pairs under both layers."""
+    problem = problem_of(run)
+    graph, embedding = problem.graph, problem.embedding
+    write_layer(directory / "layer.safetensors", layer, provenance={"run": run.id, "seed": run.seed}, force=True)
+    write_graph(directory / "graph.csv", graph, force=True)
+    write_embedding(directory / "embedding.npy", embedding, force=True)
+    holds = scores(f"holds: {layer.heads} heads of width {layer.key_width} decide every pair", layer, embedding, graph)
+    if refuted is None:
+        save(draw_scores([holds]), directory / "certificate")
+        return
+    other, certificate = refuted
+    witness = certificate.witness
+    assert witness is not None
+    title = f"refuted: {other.heads} heads of width {other.key_width}, though F1 ≥ {PASSING}"
+    shown = replace(
+        scores(title, other, embedding, graph),
+        witness=(f"{witness.labels[0]} → {witness.labels[1]}", witness.score),
+    )
+    save(draw_scores([shown, holds]), directory / "certificate")
 
 
 def scores(title: str, layer: Layer, embedding: np.ndarray, graph: Graph) -> Scores:

@@ -23,7 +23,7 @@ def cluster() -> Iterator[LocalCluster]:
     # one death is enough to tell a poison run from the others: the sweep tries again by itself
     with (
         dask_settings.config.set({"distributed.scheduler.allowed-failures": 0}),
-        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as made,
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as made,
     ):
         yield made
 
@@ -64,9 +64,9 @@ def test_an_unreachable_address_fails_in_seconds_with_a_sentence(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_cluster_without_workers_is_refused(cluster: LocalCluster) -> None:
+def test_a_cluster_without_workers_is_refused() -> None:
     with (
-        LocalCluster(n_workers=0, processes=True, dashboard_address=None) as empty,
+        LocalCluster(n_workers=0, processes=True, dashboard_address=":0") as empty,
         pytest.raises(InputError, match="has no workers"),
     ):
         dask(empty.scheduler_address)

@@ -94,7 +94,7 @@ class Stored(RuleBasedStateMachine):
 def test_the_stores_promises() -> None:
     Stored.killer = Killer()
     try:
-        Stored.TestCase.settings = settings(max_examples=25, stateful_step_count=10, deadline=None)
+        Stored.TestCase.settings = settings(max_examples=15, stateful_step_count=8, deadline=None)
         Stored.TestCase().runTest()
     finally:
         Stored.killer.close()

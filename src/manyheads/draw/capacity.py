@@ -39,13 +39,18 @@ def draw_capacity(capacity: Capacity) -> Figure:
 
 def _curve(axes: Axes, capacity: Capacity, heads: int, colour: str, marker: str) -> None:
     points = [point for point in capacity.curve if point.heads == heads and point.scores]
+    whole = [point for point in points if len(point.scores) == capacity.seeds]
     label = f"{heads} head{'s' if heads > 1 else ''}"
-    axes.plot([p.key_budget for p in points], [p.mean for p in points], color=colour, marker=marker, label=label)
-    # a point given up after its first seeds has no interval worth drawing; no score is above 1
-    whole = [point for point in points if len(point.scores) == capacity.seeds > 1]
+    budgets, means = [point.key_budget for point in whole], [point.mean for point in whole]
+    axes.plot(budgets, means, color=colour, marker=marker, label=label)
+    # a point given up after its first seeds has no interval worth drawing, and its mean is of other seeds
+    for point in points:
+        if point not in whole:
+            axes.plot(point.key_budget, point.mean, color=colour, marker=marker, markerfacecolor="white", alpha=0.6)
+    if capacity.seeds == 1:
+        return
     below = [point.mean - max(point.interval[0], 0.0) for point in whole]
     above = [max(0.0, min(point.interval[1], 1.0) - point.mean) for point in whole]
-    budgets, means = [point.key_budget for point in whole], [point.mean for point in whole]
     axes.errorbar(budgets, means, yerr=[below, above], fmt="none", ecolor=colour, elinewidth=1.2, capsize=3)
 
 
