@@ -23,7 +23,7 @@ $(VENV)/.dev: $(SOURCES) | $(BIN)/python
 	$(BIN)/pip install --quiet -c constraints.txt -e '.[dev,torch]'
 	@touch $@ $(VENV)/.core
 
-demo: $(VENV)/.core ## compile a graph, certify it, flip one bit and see it refused; leaves a picture in demo-output/
+demo: $(VENV)/.core ## measure a capacity, refute a layer that passes, certify one that holds; leaves pictures in demo-output/
 	$(BIN)/python examples/demo.py demo-output
 
 test: $(VENV)/.dev lint types imports unit sanitize ## everything CI runs
@@ -46,7 +46,7 @@ sanitize: $(VENV)/.dev ## the compiled parts under address and undefined-behavio
 
 bench: $(VENV)/.dev ## every benchmark, with PyTorch and JAX as peers; some minutes on a quiet machine
 	$(BIN)/pip install --quiet -c constraints.txt -e '.[bench]'
-	for script in packing certify compile; do $(BIN)/python benchmarks/$$script.py || exit 1; done
+	for script in packing certify compile measure; do $(BIN)/python benchmarks/$$script.py || exit 1; done
 	$(BIN)/manyheads bench
 
 clean: ## remove what make made

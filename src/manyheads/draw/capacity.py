@@ -22,6 +22,10 @@ def draw_capacity(capacity: Capacity) -> Figure:
         figure.set_size_inches(8.4, 4.4)
         for position, heads in enumerate(sorted({point.heads for point in capacity.curve})):
             _curve(axes, capacity, heads, LINES[position % len(LINES)], MARKERS[position % len(MARKERS)])
+        if any(0 < len(point.scores) < capacity.seeds for point in capacity.curve):
+            axes.plot(
+                [], [], color=GREY, marker="o", markerfacecolor="white", linestyle="", label="the first seeds only"
+            )
         axes.axhline(capacity.goal.target, color=GREY, linestyle=":", linewidth=1.2, label=f"goal: {capacity.goal}")
         _threshold(axes, capacity)
         _laws(axes, capacity)

@@ -44,15 +44,16 @@ def _panel(axis: Axes, layer: Scores, bins: list[float]) -> None:
     low, high = layer.other.max(), layer.related.min()
     if low < high:
         axis.axvspan(low, high, color="#e9f2e4", label="every threshold here works")
-    axis.hist(layer.other, bins=bins, color=GREY, label=f"{layer.other.size:,} other pairs")
+    pairs, *_ = axis.hist(layer.other, bins=bins, color=GREY, label=f"{layer.other.size:,} other pairs")
     axis.hist(layer.related, bins=bins, color=BLUE, label=f"{layer.related.size:,} relations")
     axis.axvline(layer.threshold, color=BLACK, linewidth=1.2, linestyle="--", label="threshold")
     # a hundred thousand pairs in one bin, a single one in another: and it is the single one that decides
-    axis.set(title=layer.title, ylabel="pairs", yscale="log", ylim=(0.6, 2e6))
-    axis.legend(loc="upper right", ncols=2)
+    top = 300 * float(np.max(pairs))  # room for the legend, on the side where no threshold is
+    axis.set(title=layer.title, ylabel="pairs", yscale="log", ylim=(0.6, top))
+    axis.legend(loc="upper left", ncols=2)
     if layer.witness is not None:
         name, score = layer.witness
         arrow = {"arrowstyle": "-|>", "color": VERMILLION}
         axis.annotate(
-            name, (score, 1), (score, 300), color=VERMILLION, ha="center", arrowprops=arrow, annotation_clip=False
+            name, (score, 1), (score, top / 30), color=VERMILLION, ha="center", arrowprops=arrow, annotation_clip=False
         )

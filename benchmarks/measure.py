@@ -1,0 +1,126 @@
+"""How long a measurement takes, and what sweep, store and cluster add to training.
+
+python benchmarks/measure.py [NAME…]    names: small large overhead rows dask
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from manyheads.capacity import measure
+from manyheads.machine import cores, machine
+from manyheads.sweep import Store, Workers, dask, grid, sweep, threads
+from manyheads.sweep.record import COLUMNS
+from manyheads.training import Run, step_limit, train
+
+RUN_SECONDS = 0.2
+ROWS = 100_000
+
+
+def main(names: list[str]) -> None:
+    for name in names or list(BENCHMARKS):
+        BENCHMARKS[name]()
+    print(*machine().values(), sep=", ")
+
+
+def small() -> None:
+    measured(64, 16, seeds=5, wanted=20)
+
+
+def large() -> None:
+    measured(256, 32, seeds=10, wanted=180)
+
+
+def measured(items: int, d_model: int, *, seeds: int, wanted: float) -> None:
+    like = Run(items=items, d_model=d_model, heads=1, key_width=1, seed=0, steps=step_limit(items, d_model))
+    with tempfile.TemporaryDirectory() as directory, Store.write(Path(directory) / "s.db") as store:
+        begun = time.perf_counter()
+        capacity = measure(like, store, heads=(1, 2, 4, 8, 16), seeds=range(seeds))
+        took = time.perf_counter() - begun
+        training = sum(record.seconds or 0 for record in store.records())
+    found = capacity.threshold
+    print(
+        f"({items}, {d_model}), {seeds} seeds: {took:.1f} s (wanted: {wanted:.0f}), of which training {training:.1f} s on"
+    )
+    print(f"  {cores()} cores; D_K* {found.key_budget} ({found.low} to {found.high}), h* {found.heads}")
+    print(f"  {capacity.runs} runs, {capacity.runs / capacity.grid:.1%} of the grid over the same range")
+
+
+def overhead() -> None:
+    with threads() as workers:
+        added("threads", workers, wanted=0.03)
+
+
+def on_dask() -> None:
+    from distributed import LocalCluster
+
+    with (
+        LocalCluster(n_workers=cores(), threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
+        dask(cluster.scheduler_address) as workers,
+    ):
+        added("dask", workers, wanted=0.02)
+
+
+def added(name: str, workers: Workers, *, wanted: float) -> None:
+    """What a sweep of runs of 0.2 s takes beyond their training, with every core busy."""
+    like = Run(items=64, d_model=16, heads=4, key_width=6, seed=0, steps=20_000, stop_above=1.0)
+    train(like)
+    steps = round(like.steps * RUN_SECONDS / train(like).seconds / 500) * 500
+    runs = grid(replace(like, steps=steps), {"seed": range(100 * workers.slots)})
+    with tempfile.TemporaryDirectory() as directory, Store.write(Path(directory) / "s.db") as store:
+        sweep(runs[: 2 * workers.slots], store, workers=workers)  # everything is imported, everywhere
+        begun = time.perf_counter()
+        records = sweep(runs, store, workers=workers)
+        took = time.perf_counter() - begun
+    training = sum(record.seconds or 0 for record in records[2 * workers.slots :])
+    share = took * workers.slots / training - 1
+    length = training / (len(runs) - 2 * workers.slots)
+    print(f"sweep on {name}: {share:.1%} on top of training (wanted: {wanted:.0%}), runs of {length:.2f} s")
+
+
+def rows() -> None:
+    """A store of many rows, each with a real run's curve: listed, filtered and counted."""
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "s.db"
+        names = ", ".join(name for name in COLUMNS if name not in ("id", "run"))
+        with Store.write(path) as store:
+            sweep(grid(Run(items=64, d_model=16, heads=4, key_width=6, seed=0), {"seed": [0]}), store)
+            store._connection.execute(
+                f"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {ROWS - 1}) "
+                f"INSERT INTO results (id, run, {names}) SELECT printf('%016x', i), "
+                f"json_set(run, '$.seed', i % 10, '$.key_width', 1 + i / 10 % 100, '$.items', 64 << (i / 1000 % 4)), "
+                f"{names} FROM n, results"
+            )
+        size = path.stat().st_size / 2**20
+        for what, words in (
+            ("list", []),
+            ("filter", ["--seed", "7", "--key-width", "17"]),
+            ("status", ["--status", "failed"]),
+        ):
+            begun = time.perf_counter()
+            subprocess.run(
+                [sys.executable, "-m", "manyheads", "results", "--store", str(path), *words],
+                capture_output=True,
+                check=False,
+            )
+            print(
+                f"{ROWS:,} rows, {size:.0f} MiB, `results` {what}: {time.perf_counter() - begun:.2f} s in all (wanted: 1)"
+            )
+        with Store.read(path) as store:
+            begun = time.perf_counter()
+            found = len(store.records({"items": 128}))
+            print(f"{found:,} of them as records: {time.perf_counter() - begun:.2f} s")
+
+
+BENCHMARKS: dict[str, Callable[[], None]] = {
+    "small": small, "large": large, "overhead": overhead, "rows": rows, "dask": on_dask
+}  # fmt: skip
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
