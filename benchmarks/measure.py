@@ -45,10 +45,8 @@ def measured(items: int, d_model: int, *, seeds: int, wanted: float) -> None:
         took = time.perf_counter() - begun
         training = sum(record.seconds or 0 for record in store.records())
     found = capacity.threshold
-    print(
-        f"({items}, {d_model}), {seeds} seeds: {took:.1f} s (wanted: {wanted:.0f}), of which training {training:.1f} s on"
-    )
-    print(f"  {cores()} cores; D_K* {found.key_budget} ({found.low} to {found.high}), h* {found.heads}")
+    print(f"({items}, {d_model}), {seeds} seeds: {took:.1f} s (wanted: {wanted:.0f}), training {training:.1f} core s")
+    print(f"  D_K* {found.key_budget} ({found.low} to {found.high}), h* {found.heads}")
     print(f"  {capacity.runs} runs, {capacity.runs / capacity.grid:.1%} of the grid over the same range")
 
 
@@ -97,25 +95,20 @@ def rows() -> None:
                 f"json_set(run, '$.seed', i % 10, '$.key_width', 1 + i / 10 % 100, '$.items', 64 << (i / 1000 % 4)), "
                 f"{names} FROM n, results"
             )
-        size = path.stat().st_size / 2**20
-        for what, words in (
-            ("list", []),
-            ("filter", ["--seed", "7", "--key-width", "17"]),
-            ("status", ["--status", "failed"]),
-        ):
+        print(f"a store of {ROWS:,} rows, {path.stat().st_size / 2**20:.0f} MiB:")
+        for words in ([], ["--seed", "7", "--key-width", "17"], ["--status", "failed"]):
+            command = [sys.executable, "-m", "manyheads", "results", "--store", str(path), *words]
             begun = time.perf_counter()
-            subprocess.run(
-                [sys.executable, "-m", "manyheads", "results", "--store", str(path), *words],
-                capture_output=True,
-                check=False,
-            )
-            print(
-                f"{ROWS:,} rows, {size:.0f} MiB, `results` {what}: {time.perf_counter() - begun:.2f} s in all (wanted: 1)"
-            )
+            subprocess.run(command, capture_output=True, check=False)
+            print(f"  manyheads results {' '.join(words)}: {time.perf_counter() - begun:.2f} s in all (wanted: 1)")
+        with Store.read(path) as store:
+            begun = time.perf_counter()
+            store.records(limit=20), store.records({"seed": 7, "key_width": 17}), store.counts()
+            print(f"  list, filter and count: {time.perf_counter() - begun:.3f} s")
         with Store.read(path) as store:
             begun = time.perf_counter()
             found = len(store.records({"items": 128}))
-            print(f"{found:,} of them as records: {time.perf_counter() - begun:.2f} s")
+            print(f"  {found:,} of them as records: {time.perf_counter() - begun:.2f} s")
 
 
 BENCHMARKS: dict[str, Callable[[], None]] = {

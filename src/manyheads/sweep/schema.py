@@ -40,7 +40,12 @@ MIGRATIONS: tuple[str, ...] = (
         PRIMARY KEY (id, engine)
     ) STRICT;
     """,
-    "CREATE INDEX results_by_problem ON results (items, d_model, graph, degree, rule, heads, key_width, seed);",
+    # everything that results are filtered and ordered by, so that neither reads the rows themselves
+    """
+    CREATE INDEX results_by_problem ON results (
+        items, d_model, graph, degree, rule, heads, key_width, seed, engine, status, kind, key_budget
+    );
+    """,
 )
 
 VERSION = len(MIGRATIONS)

@@ -121,9 +121,9 @@ class Store:
             conditions.append(_AMONG)
             values.append(json.dumps(ids))
         order = "items, d_model, graph, degree, rule, heads, key_width, seed, engine"
-        query = (
-            f"SELECT {', '.join(COLUMNS)} FROM results WHERE {' AND '.join(conditions) or '1'} ORDER BY {order} LIMIT ?"
-        )
+        # which rows, from the index alone; then these rows
+        chosen = f"SELECT rowid FROM results WHERE {' AND '.join(conditions) or '1'} ORDER BY {order} LIMIT ?"
+        query = f"SELECT {', '.join(COLUMNS)} FROM results WHERE rowid IN ({chosen}) ORDER BY {order}"
         with _reported(self.path):
             return [Record(*row) for row in self._connection.execute(query, (*values, limit))]
 
