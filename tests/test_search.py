@@ -30,7 +30,7 @@ def surface(seed: int, noise: float) -> dict[tuple[int, int, int], float]:
 
 
 def run_search(scores: dict[tuple[int, int, int], float], start: int) -> tuple[Search, int]:
-    search = Search({heads: max(1, start // heads) for heads in HEADS}, SEEDS, 0.99, LIMIT)
+    search = Search({heads: max(1, start // heads) for heads in HEADS}, SEEDS, 0.99, LIMIT, widest=LIMIT)
     used = 0
     while wanted := search.wanted():
         assert len(set(wanted)) == len(wanted)
@@ -94,14 +94,14 @@ def test_a_hole_just_below_the_threshold_is_looked_behind() -> None:
 
 
 def test_a_run_without_a_score_is_no_pass_and_no_zero() -> None:
-    search = Search({1: 4}, (0, 1, 2), 0.99, 16)
+    search = Search({1: 4}, (0, 1, 2), 0.99, limit=16, widest=16)
     search.tell(dict.fromkeys(search.wanted()))
     assert search.verdict(1, 4) is False
     assert [point.scores for point in search.points()] == [()]
 
 
 def test_a_hopeless_point_costs_two_seeds() -> None:
-    search = Search({1: 4}, tuple(range(10)), 0.99, 16)
+    search = Search({1: 4}, tuple(range(10)), 0.99, limit=16, widest=16)
     search.tell({want: 0.5 for want in search.wanted()})
     assert len(search.scores[1, 4]) == 2
     bracket = search.brackets[1]
@@ -131,3 +131,10 @@ def test_the_neighbours_of_the_threshold_get_all_seeds() -> None:
     assert after.high is not None
     assert after.low is not None
     assert after.low <= after.key_budget <= after.high
+
+
+def test_no_head_is_tried_wider_than_the_widest() -> None:
+    search = Search({1: 30, 2: 15}, SEEDS, 0.99, limit=128, widest=12)
+    while wanted := search.wanted():
+        search.tell(dict.fromkeys(wanted, 0.5))
+    assert max(width for _, width in search.scores) == 12

@@ -117,7 +117,8 @@ def measure(
     try:
         trainer = LayerTrainer(graph=graph, embedding=embedding)
         state = _Measurement(like, store, trainer, crew, goal, budget or Budget(), watch)
-        search = Search(starts, seeds, goal.target, limit)
+        # a head wider than d_model has no more freedom: W_Q·W_Kᵀ is a d_model × d_model matrix
+        search = Search(starts, seeds, goal.target, limit, widest=like.d_model)
         complete = state.run(search, lambda: search.wanted() or search.wanted_around())
         runs, reached = search.tried, max((heads * width for heads, width in search.scores), default=0)
         complete = complete and (not fill or state.run(search, search.wanted_curve))
@@ -134,7 +135,7 @@ def measure(
         curve=tuple(search.points()),
         runs=runs,
         filled=search.tried - runs,
-        grid=sum(reached // count for count in heads) * len(seeds),
+        grid=sum(min(reached // count, like.d_model) for count in heads) * len(seeds),
         unscored=unscored,
         complete=complete,
     )

@@ -61,6 +61,7 @@ class Search:
     seeds: Sequence[int]
     target: float
     limit: int  # the largest key budget worth trying
+    widest: int  # the largest key width worth trying
     scores: dict[tuple[int, int], dict[int, float | None]] = field(default_factory=dict)
     best: int | None = None
 
@@ -193,4 +194,4 @@ class Search:
         return self.limit if self.best is None else min(self.limit, math.floor((1 + POOL) * self.best))
 
     def _cap(self, heads: int) -> Callable[[], int]:
-        return lambda: max(1, self._largest() // heads)
+        return lambda: max(1, min(self.widest, self._largest() // heads))

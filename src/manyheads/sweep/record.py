@@ -75,7 +75,7 @@ class Record:
             seconds=ended.seconds,
             error=None,
             attempts=1,
-            version=version("manyheads"),
+            version=_version(),
             machine=_machine(),
             recorded=_now(),
             curve=_json(curve),
@@ -95,7 +95,7 @@ class Record:
             seconds=None,
             error=error,
             attempts=1,
-            version=version("manyheads"),
+            version=_version(),
             machine=_machine(),
             recorded=_now(),
             curve="[]",
@@ -117,6 +117,11 @@ def _json(value: object) -> str:
 def _finite(value: float | int | None) -> float | int | None:
     """What is infinite or undefined is missing: JSON has no word for it."""
     return value if value is not None and math.isfinite(value) else None
+
+
+@cache
+def _version() -> str:
+    return version("manyheads")
 
 
 @cache
