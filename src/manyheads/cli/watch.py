@@ -54,7 +54,6 @@ def _lines(goal: Goal) -> Iterator[Callable[[Watch], None]]:
 
 def picture(watch: Watch, goal: Goal, seconds: float) -> RenderableType:
     """A bar for all, and a row a head count: its bracket, and every key budget tried, as tall as its score."""
-    from rich.console import Group
     from rich.progress_bar import ProgressBar
     from rich.table import Table
     from rich.text import Text
@@ -66,8 +65,11 @@ def picture(watch: Watch, goal: Goal, seconds: float) -> RenderableType:
     for heads, bracket in sorted(watch.brackets.items()):
         own = [point for point in watch.points if point.heads == heads and point.scores]
         table.add_row(str(heads), _bracket(bracket), _strip(own, goal, low, high))
-    bar = ProgressBar(total=watch.trained + watch.left, completed=watch.trained, width=60)
-    return Group(Text(standing(watch, seconds)), bar, table)
+    stack = Table.grid()
+    stack.add_row(Text(standing(watch, seconds)))
+    stack.add_row(ProgressBar(total=watch.trained + watch.left, completed=watch.trained, width=60))
+    stack.add_row(table)
+    return stack
 
 
 def standing(watch: Watch, seconds: float) -> str:
@@ -83,8 +85,9 @@ def _bracket(bracket: Bracket) -> Text:
     from rich.text import Text
 
     if bracket.looking is None:
-        found = "none" if bracket.passed is None else str(bracket.passed)
-        return Text(found, style="dim" if bracket.passed is None else "green")
+        if bracket.passed is not None:
+            return Text(str(bracket.passed), style="green")
+        return Text(f"> {bracket.failed}" if bracket.failed else "–", style="dim")  # hopeless, or not yet begun
     first = "…" if bracket.passed is None else str(bracket.passed)
     return Text.assemble((f"{bracket.failed} < ", "dim"), (str(bracket.looking), "bold"), (f" ≤ {first}", "dim"))
 
