@@ -180,13 +180,15 @@ time.sleep(60)
 def test_a_second_writer_is_told_who_the_first_is_and_gets_in_when_it_died(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
     with subprocess.Popen([sys.executable, "-c", HOLD, str(path)], stdout=subprocess.PIPE, text=True) as holder:
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == "held\n"
-        with pytest.raises(InputError, match=f"is being written by process {holder.pid} on"):
-            Store.write(path)
-        with Store.read(path) as store:  # readers are not kept out
-            assert store.records() == []
-        holder.kill()
+        try:
+            assert holder.stdout is not None
+            assert holder.stdout.readline() == "held\n"
+            with pytest.raises(InputError, match=f"is being written by process {holder.pid} on"):
+                Store.write(path)
+            with Store.read(path) as store:  # readers are not kept out
+                assert store.records() == []
+        finally:
+            holder.kill()
     with Store.write(path) as store:
         store.add([record()])
 
