@@ -60,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("manyheads: this is larger than the memory of this machine", file=sys.stderr)
         return 2
     except KeyboardInterrupt as interrupt:  # some say what is kept and how to go on
-        print(f"manyheads: {interrupt or 'interrupted'}", file=sys.stderr)
+        print(f"manyheads: {str(interrupt) or 'interrupted'}", file=sys.stderr)
         return 130
     return 0 if answer.yes else 1
 
