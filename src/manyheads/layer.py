@@ -8,7 +8,6 @@ from typing import Literal, get_args
 import numpy as np
 from jaxtyping import Bool, Float, Float64
 from numpy import ndarray
-from scipy.special import logsumexp, softmax
 
 from manyheads.errors import InputError
 
@@ -86,6 +85,8 @@ class Layer:
 
     def joined(self, scores: Float64[ndarray, "heads n k"]) -> Float64[ndarray, "n k"]:
         """The rule, applied to every head's raw scores; under softmax the columns are the items of the context."""
+        from scipy.special import logsumexp, softmax  # takes longer to open than the command line
+
         match self.rule:
             case "max":
                 return scores.max(axis=0)

@@ -1,49 +1,29 @@
 """Training: what to train (Run), what came of it (Outcome), and two engines that agree step by step."""
 
-from __future__ import annotations
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-from typing import Literal
-
-from numpy import ndarray
-
-from manyheads.errors import InputError
-from manyheads.graph import Graph
-from manyheads.training.limits import step_limit
-from manyheads.training.native import train_run
-from manyheads.training.outcome import Check, Outcome, Progress
-from manyheads.training.problem import problem_of
-from manyheads.training.run import Run, fingerprint
+if TYPE_CHECKING:
+    from manyheads.training.engines import train
+    from manyheads.training.limits import step_limit
+    from manyheads.training.outcome import Check, Outcome, Progress
+    from manyheads.training.run import Run, fingerprint
 
 __all__ = ["Check", "Outcome", "Progress", "Run", "fingerprint", "step_limit", "train"]
 
+# Opened on demand: who only names a run, as the command line does for its defaults, does not wait for the engines.
+_HOMES = {
+    "Check": "outcome",
+    "Outcome": "outcome",
+    "Progress": "outcome",
+    "Run": "run",
+    "fingerprint": "run",
+    "step_limit": "limits",
+    "train": "engines",
+}
 
-def train(
-    run: Run,
-    *,
-    graph: Graph | None = None,
-    embedding: ndarray | None = None,
-    engine: Literal["native", "reference"] = "native",
-    device: str = "cpu",
-    progress: Progress | None = None,
-    time_limit: float | None = None,
-) -> Outcome:
-    """Train a run to its end: early stop, step limit, divergence, cancellation by `progress`, or `time_limit` seconds.
 
-    `graph` and `embedding` are for runs that name one by its fingerprint. The engine `reference` needs the torch extra.
-
-    >>> outcome = train(Run(items=32, d_model=16, heads=2, key_width=6, seed=0, steps=2_000))
-    >>> outcome.stopped, outcome.steps, outcome.engine
-    ('limit', 2000, 'native')
-    """
-    if engine not in ("native", "reference"):
-        raise InputError(f"unknown engine '{engine}': choose from native, reference")
-    if engine == "native" and device != "cpu":
-        raise InputError(f"the native engine runs on the cpu, not on '{device}'")
-    problem = problem_of(run, graph=graph, embedding=embedding)
-    if engine == "native":
-        return train_run(run, problem, progress=progress, time_limit=time_limit)
-    try:
-        from manyheads.training.reference import train_runs  # torch is an optional extra
-    except ModuleNotFoundError:
-        raise InputError("the engine reference needs torch: install manyheads[torch]") from None
-    return train_runs([run], [problem], device=device, progress=progress, time_limit=time_limit)[0]
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'manyheads.training' has no attribute '{name}'")
+    return getattr(import_module(f"manyheads.training.{_HOMES[name]}"), name)
