@@ -4,6 +4,7 @@
 namespace nb = nanobind;
 
 void register_colouring(nb::module_ &m);
+void register_fitting(nb::module_ &m);
 void register_training(nb::module_ &m);
 
 NB_MODULE(_native, m) {
@@ -14,5 +15,6 @@ NB_MODULE(_native, m) {
     m.attr("compiler") = "GCC " __VERSION__;
 #endif
     register_colouring(m);
+    register_fitting(m);
     register_training(m);
 }

@@ -7,10 +7,9 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
-#include <algorithm>
 #include <optional>
-#include <stdexcept>
 
+#include "arrays.hpp"
 #include "engine.hpp"
 #include "simd.hpp"
 
@@ -19,32 +18,6 @@ using namespace nb::literals;
 using namespace manyheads;
 
 namespace {
-
-template <class T, int N> using Array = nb::ndarray<const T, nb::ndim<N>, nb::c_contig, nb::device::cpu>;
-using Indices = Array<std::int64_t, 1>;
-using Numbers = nb::ndarray<nb::numpy, double>;
-
-void require(bool condition, const char *sentence) {
-    if (!condition) throw std::invalid_argument(sentence);
-}
-
-// The engine follows these indices without looking, so they are looked at here.
-Relations relations_from(const Indices &row_starts, const Indices &targets) {
-    const std::size_t items = row_starts.shape(0) - 1;
-    require(row_starts.shape(0) >= 1 && row_starts.data()[0] == 0 &&
-                row_starts.data()[items] == static_cast<std::int64_t>(targets.shape(0)) &&
-                std::is_sorted(row_starts.data(), row_starts.data() + items + 1),
-            "row_starts do not cut the targets into rows");
-    require(std::all_of(targets.data(), targets.data() + targets.shape(0),
-                        [&](std::int64_t t) { return 0 <= t && t < static_cast<std::int64_t>(items); }),
-            "a target is not among the items");
-    return {row_starts.data(), targets.data(), items};
-}
-
-template <class T> nb::ndarray<nb::numpy, T> owned(std::unique_ptr<T[]> data, std::initializer_list<std::size_t> shape) {
-    nb::capsule owner(data.get(), [](void *p) noexcept { delete[] static_cast<T *>(p); });
-    return nb::ndarray<nb::numpy, T>(data.release(), shape, owner);
-}
 
 nb::ndarray<nb::numpy, Item> contexts(const Indices &row_starts, const Indices &targets, int length, double target_rate,
                                       std::uint64_t key, std::uint64_t stream, std::uint64_t start, std::size_t count) {

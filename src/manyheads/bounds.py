@@ -19,6 +19,21 @@ def paper_key_budget(items: int, relations: int, d_model: int, *, degree: int = 
     return slope * relations * math.log2(items) / d_model
 
 
+def bit_key_budget(items: int, relations: int, d_model: int, *, bits: int, permutation: bool = False) -> int:
+    """The bit budget: the least D_K with 2·d·D_K + 1 numbers of so many bits ≥ log2|𝒢| (laws.md, section 1).
+
+    𝒢 are all permutations of the items, or all graphs with so many relations, loops allowed. A lower bound for the
+    hardest graph of its kind under any embedding, whatever finds the weights; one graph alone may need less.
+
+    >>> bit_key_budget(512, 512, 16, bits=32, permutation=True)
+    4
+    """
+    if not 0 <= relations <= items**2:
+        raise InputError(f"{items} items have between 0 and {items**2} relations, not {relations}")
+    count = math.lgamma(items + 1) if permutation else _log_binomial(items**2, relations)
+    return max(1, math.ceil((count / math.log(2) / bits - 1) / (2 * d_model)))
+
+
 def constraint_share(positives: float) -> float:
     """g*(f): degrees of freedom one needs a constraint when a fraction f of the constraints is positive.
 
@@ -51,6 +66,19 @@ def freedom_key_width(items: int, relations: int, d_model: int, heads: int) -> i
         return None
     width = math.ceil(d_model - math.sqrt(d_model**2 - needed))
     return max(width, 1)
+
+
+def _log_binomial(n: int, k: int) -> float:
+    """ln C(n, k): differences of log-gamma lose all digits for large n, so by Stirling's series from 32 on."""
+    k = min(k, n - k)
+    if k < 32:
+        return math.fsum(math.log((n - i) / (i + 1)) for i in range(k))
+
+    def remainder(x: int) -> float:
+        return 1 / (12 * x) - 1 / (360 * x**3)
+
+    bulk = k * math.log(n / k) - (n - k) * math.log1p(-k / n) + 0.5 * math.log(n / (2 * math.pi * k * (n - k)))
+    return bulk + remainder(n) - remainder(k) - remainder(n - k)
 
 
 def _square(t: float) -> float:

@@ -5,6 +5,7 @@ from manyheads.construct.blocks import Block, Packing, pack, split_sources
 from manyheads.construct.calibrate import calibrate
 from manyheads.construct.compressive import compressive
 from manyheads.construct.conditions import ConditionWarning
+from manyheads.construct.fit import Descent, Fitted, Standing, fit, fold, linear_map, mapped
 from manyheads.construct.general import general
 from manyheads.construct.incoherent import BlockChoice, Constants, block_by_certificate, block_by_profile, incoherent
 from manyheads.construct.limit import Limit, limit
@@ -22,12 +23,15 @@ __all__ = [
     "BlockChoice",
     "ConditionWarning",
     "Constants",
+    "Descent",
+    "Fitted",
     "Limit",
     "MendedSoftmax",
     "Packing",
     "Rademacher",
     "Signatures",
     "Smallest",
+    "Standing",
     "Window",
     "assemble",
     "block_by_certificate",
@@ -35,9 +39,13 @@ __all__ = [
     "calibrate",
     "compressive",
     "de_embed",
+    "fit",
+    "fold",
     "general",
     "incoherent",
     "limit",
+    "linear_map",
+    "mapped",
     "mended_softmax",
     "one_hot",
     "pack",

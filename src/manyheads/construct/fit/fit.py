@@ -1,0 +1,135 @@
+"""Fit: the compact compiler, a layer fitted until a certificate proves it."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, replace
+
+import numpy as np
+from jaxtyping import Float, Float32, Float64
+from numpy import ndarray
+
+from manyheads.certificate import Certificate, certify
+from manyheads.construct.calibrate import calibrate
+from manyheads.construct.fit.descent import Attempt, Descent, Engine, Weights
+from manyheads.construct.fit.fold import Map, fold, linear_map, mapped
+from manyheads.construct.fit.refusals import require_possible
+from manyheads.construct.fit.standing import Standing, Watch
+from manyheads.construct.fit.starts import random_start
+from manyheads.errors import InputError
+from manyheads.graph import Graph
+from manyheads.layer import Layer
+
+RESTARTS = 8
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """A layer, its certificate and the way to it; the certificate is the judge, and may say no."""
+
+    layer: Layer
+    certificate: Certificate
+    trace: tuple[Standing, ...]
+    attempts: int
+    steps: int  # of the attempt the layer comes from
+    seconds: float
+    map: Map
+
+
+def fit(
+    graph: Graph,
+    embedding: Float[ndarray, "items d_model"],
+    *,
+    heads: int,
+    key_width: int,
+    seed: int,
+    restarts: int = RESTARTS,
+    time_limit: float | None = None,
+    map: Map = "none",
+    how: Descent | None = None,
+    progress: Watch | None = None,
+) -> Fitted:
+    """Fit a layer of this shape to the graph until it certifies, from up to `restarts` random starts.
+
+    Same seed, same layer, as long as no time limit cuts in. Where no attempt separates all pairs, the one with the
+    fewest wrong is returned with the certificate that refutes it.
+
+    >>> from manyheads import gaussian, permutation_graph
+    >>> fitted = fit(permutation_graph(64, seed=0), gaussian(64, 16, seed=1), heads=2, key_width=6, seed=0)
+    >>> fitted.certificate.verdict, fitted.layer.key_budget
+    ('holds', 12)
+    """
+    _check(heads=heads, key_width=key_width, restarts=restarts, time_limit=time_limit)
+    require_possible(graph, embedding, key_budget=heads * key_width)
+    how = how or Descent()
+    problem = Problem.of(graph, embedding, map)
+    begun = time.monotonic()
+    deadline = math.inf if time_limit is None else begun + time_limit
+    trace: list[Standing] = []
+
+    def watch(standing: Standing) -> None:
+        trace.append(standing)
+        if progress is not None:
+            progress(standing)
+
+    best: tuple[Layer, Certificate, Attempt] | None = None
+    attempt = 0
+    for attempt in range(restarts):
+        engine = Engine(
+            graph, problem.rows, heads=heads, key_width=key_width, how=how,
+            attempt=attempt, watch=watch, begun=begun, deadline=deadline,
+        )  # fmt: skip
+        start = random_start(embedding.shape[1], heads=heads, key_width=key_width, seed=seed, attempt=attempt)
+        came = engine.run(start)
+        if best is None or came.wrong < best[2].wrong or came.separated:
+            best = *problem.judge(came), came
+        if best[1].holds or time.monotonic() >= deadline:
+            break
+    assert best is not None, "there is at least one attempt"
+    layer, certificate, came = best
+    seconds = time.monotonic() - begun
+    return Fitted(layer, certificate, tuple(trace), attempt + 1, came.steps, seconds, map)
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """What the engine is given: rows behind a linear map, and the way back from its weights to a layer."""
+
+    graph: Graph
+    embedding: Float[ndarray, "items d_model"]
+    matrix: Float64[ndarray, "d_model d_model"] | None  # None: the rows as they are
+    rows: Float32[ndarray, "items d_model"]
+
+    @classmethod
+    def of(cls, graph: Graph, embedding: Float[ndarray, "items d_model"], map: Map) -> Problem:
+        """The problem behind a map."""
+        matrix = None if map == "none" else linear_map(embedding, map)
+        rows = embedding if matrix is None else mapped(embedding, matrix)
+        return cls(graph, embedding, matrix, np.ascontiguousarray(rows, dtype=np.float32))
+
+    def judge(self, attempt: Attempt) -> tuple[Layer, Certificate]:
+        """The layer of an attempt's weights, the map folded in, with the best threshold and its certificate.
+
+        In single precision where that certifies, else in double.
+        """
+        exact = self._layer(attempt.weights)
+        for precision in (np.float32, np.float64):
+            layer = replace(exact, query=exact.query.astype(precision), key=exact.key.astype(precision))
+            layer = calibrate(layer, certify(layer, self.embedding, self.graph))
+            certificate = certify(layer, self.embedding, self.graph)
+            if certificate.holds or self.matrix is None:
+                break
+        return layer, certificate
+
+    def _layer(self, weights: Weights) -> Layer:
+        layer = Layer(*weights)
+        return layer if self.matrix is None else fold(layer, self.matrix)
+
+
+def _check(*, heads: int, key_width: int, restarts: int, time_limit: float | None) -> None:
+    for name, value in (("heads", heads), ("key width", key_width), ("number of restarts", restarts)):
+        if value < 1:
+            raise InputError(f"the {name} must be at least 1, not {value}")
+    if time_limit is not None and not time_limit > 0:
+        raise InputError(f"the time limit must be a positive number of seconds, not {time_limit:g}")
