@@ -64,6 +64,8 @@ class Attempt:
 class Engine:
     """The native engine on one problem and one shape, its looks reported as standings."""
 
+    SLACK = 0.95  # of the ratio that softmax is trained for is enough, here as in native/fitting.hpp
+
     def __init__(
         self,
         graph: Graph,
@@ -135,7 +137,7 @@ class Engine:
 
     def _separated(self, finding: Finding) -> bool:
         if self.ratio:
-            return finding.high > 0.95 * self.ratio * max(1.0, finding.low, -finding.lowest)
+            return finding.high > self.SLACK * self.ratio * max(1.0, finding.low, -finding.lowest)
         return finding.low < finding.high
 
     def _attempt(self, finding: Finding, steps: int) -> Attempt:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 from jaxtyping import Float, Float32, Float64
@@ -12,6 +13,7 @@ from numpy import ndarray
 
 from manyheads.certificate import Certificate, certify
 from manyheads.construct.calibrate import calibrate
+from manyheads.construct.fit.band import Band, narrowest_band
 from manyheads.construct.fit.descent import Attempt, Descent, Engine, Weights
 from manyheads.construct.fit.fold import Map, fold, linear_map, mapped
 from manyheads.construct.fit.refusals import require_possible
@@ -22,6 +24,7 @@ from manyheads.graph import Graph
 from manyheads.layer import Layer
 
 RESTARTS = 8
+FitRule = Literal["max", "softmax"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +49,8 @@ def fit(
     seed: int,
     restarts: int = RESTARTS,
     time_limit: float | None = None,
+    rule: FitRule = "max",
+    context_length: int | tuple[int, int] | None = None,
     map: Map = "none",
     how: Descent | None = None,
     progress: Watch | None = None,
@@ -53,7 +58,7 @@ def fit(
     """Fit a layer of this shape to the graph until it certifies, from up to `restarts` random starts.
 
     Same seed, same layer, as long as no time limit cuts in. Where no attempt separates all pairs, the one with the
-    fewest wrong is returned with the certificate that refutes it.
+    fewest wrong is returned with the certificate that refutes it. Rule softmax needs the length of the contexts.
 
     >>> from manyheads import gaussian, permutation_graph
     >>> fitted = fit(permutation_graph(64, seed=0), gaussian(64, 16, seed=1), heads=2, key_width=6, seed=0)
@@ -63,7 +68,7 @@ def fit(
     _check(heads=heads, key_width=key_width, restarts=restarts, time_limit=time_limit)
     require_possible(graph, embedding, key_budget=heads * key_width)
     how = how or Descent()
-    problem = Problem.of(graph, embedding, map)
+    problem = Problem.of(graph, embedding, map, rule=rule, context_length=context_length)
     begun = time.monotonic()
     deadline = math.inf if time_limit is None else begun + time_limit
     trace: list[Standing] = []
@@ -78,7 +83,7 @@ def fit(
     for attempt in range(restarts):
         engine = Engine(
             graph, problem.rows, heads=heads, key_width=key_width, how=how,
-            attempt=attempt, watch=watch, begun=begun, deadline=deadline,
+            ratio=problem.ratio(heads), attempt=attempt, watch=watch, begun=begun, deadline=deadline,
         )  # fmt: skip
         start = random_start(embedding.shape[1], heads=heads, key_width=key_width, seed=seed, attempt=attempt)
         came = engine.run(start)
@@ -100,13 +105,27 @@ class Problem:
     embedding: Float[ndarray, "items d_model"]
     matrix: Float64[ndarray, "d_model d_model"] | None  # None: the rows as they are
     rows: Float32[ndarray, "items d_model"]
+    lengths: tuple[int, int] | None  # of the contexts, for the rule softmax; None for the rule max
 
     @classmethod
-    def of(cls, graph: Graph, embedding: Float[ndarray, "items d_model"], map: Map) -> Problem:
+    def of(
+        cls,
+        graph: Graph,
+        embedding: Float[ndarray, "items d_model"],
+        map: Map,
+        *,
+        rule: FitRule = "max",
+        context_length: int | tuple[int, int] | None = None,
+    ) -> Problem:
         """The problem behind a map."""
         matrix = None if map == "none" else linear_map(embedding, map)
         rows = embedding if matrix is None else mapped(embedding, matrix)
-        return cls(graph, embedding, matrix, np.ascontiguousarray(rows, dtype=np.float32))
+        lengths = _lengths(rule, context_length, graph.items)
+        return cls(graph, embedding, matrix, np.ascontiguousarray(rows, dtype=np.float32), lengths)
+
+    def ratio(self, heads: int) -> float:
+        """How far a relation's logit has to exceed the band of the others, under softmax; 0 for the rule max."""
+        return self._band(heads).ratio / Engine.SLACK if self.lengths else 0.0
 
     def judge(self, attempt: Attempt) -> tuple[Layer, Certificate]:
         """The layer of an attempt's weights, the map folded in, with the best threshold and its certificate.
@@ -116,15 +135,43 @@ class Problem:
         exact = self._layer(attempt.weights)
         for precision in (np.float32, np.float64):
             layer = replace(exact, query=exact.query.astype(precision), key=exact.key.astype(precision))
-            layer = calibrate(layer, certify(layer, self.embedding, self.graph))
-            certificate = certify(layer, self.embedding, self.graph)
+            layer = calibrate(layer, self._certify(layer))
+            certificate = self._certify(layer)
             if certificate.holds or self.matrix is None:
                 break
         return layer, certificate
 
+    def _certify(self, layer: Layer) -> Certificate:
+        return certify(layer, self.embedding, self.graph, context_length=self.lengths)
+
     def _layer(self, weights: Weights) -> Layer:
-        layer = Layer(*weights)
+        query, key, threshold = weights
+        if self.lengths:  # scores within ±1 become logits within the band; the layer divides by √d_k
+            query = query * (self._band(len(query)).half_width * math.sqrt(query.shape[2]))
+        layer = Layer(query, key, threshold, "softmax" if self.lengths else "max")
         return layer if self.matrix is None else fold(layer, self.matrix)
+
+    def _band(self, heads: int) -> Band:
+        assert self.lengths is not None, "only softmax has a band"
+        degree = max(1, int(self.graph.out_degrees.max(initial=1)))
+        return narrowest_band(heads=heads, degree=degree, lengths=self.lengths)
+
+
+def _lengths(rule: FitRule, context_length: int | tuple[int, int] | None, items: int) -> tuple[int, int] | None:
+    if rule == "max":
+        if context_length is not None:
+            raise InputError("the rule max holds in contexts of every length: --context-length goes with softmax")
+        return None
+    if rule != "softmax":
+        raise InputError(f"fit makes layers of the rule max or softmax, not '{rule}'")
+    if context_length is None:
+        raise InputError("a softmax layer is certified for contexts of a length: give the context length")
+    shortest, longest = (context_length, context_length) if isinstance(context_length, int) else context_length
+    if not 2 <= shortest <= longest <= items:
+        raise InputError(
+            f"context lengths run from 2 to the number of items, {items}, not from {shortest} to {longest}"
+        )
+    return shortest, longest
 
 
 def _check(*, heads: int, key_width: int, restarts: int, time_limit: float | None) -> None:

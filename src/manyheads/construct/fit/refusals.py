@@ -43,9 +43,10 @@ def _require_distinct(graph: Graph, embedding: Float[ndarray, "items d_model"]) 
         twin = int(first[place.ravel()[item]])
         for kind, ends in (("relations", outgoing), ("relations to them", incoming)):
             if ends.get(item, frozenset()) != ends.get(twin, frozenset()):
+                names = f"{graph.name(twin)} and {graph.name(item)}"
                 raise InputError(
-                    f"rows {twin} and {item} of the embedding are identical ({graph.name(twin)} and {graph.name(item)}) "
-                    f"but their {kind} differ: no layer can tell them apart"
+                    f"rows {twin} and {item} of the embedding ({names}) are identical but their {kind} differ: "
+                    "no layer can tell them apart"
                 )
 
 
