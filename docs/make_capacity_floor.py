@@ -36,7 +36,9 @@ class Point:
     seconds: float
 
 
-BASE = [Point("base", m, d, 1, {64: 20, 128: 40, 256: 70, 512: 110}[m]) for m in (64, 128, 256, 512) for d in (16, 32, 64)]
+BASE = [
+    Point("base", m, d, 1, {64: 20, 128: 40, 256: 70, 512: 110}[m]) for m in (64, 128, 256, 512) for d in (16, 32, 64)
+]
 DIAGONAL = [Point("diagonal", m, m // 8, 1, s) for m, s in ((1024, 110), (2048, 170), (4096, 420))]
 REGULAR = [Point("regular", 128, 32, r, s) for r, s in ((1, 30), (2, 40), (4, 60), (8, 90), (16, 110))]
 POINTS = [*BASE, *REGULAR, *DIAGONAL]
@@ -51,19 +53,18 @@ def search(point: Point, seed: int) -> Row:
     problem = problem_of(run)
     found = smallest_fit(problem.graph, problem.embedding, seed=seed, time_limit=point.seconds, workers=1)
     best = found.best
-    own = {"family": point.family, "items": point.items, "d_model": point.d_model, "degree": point.degree, "seed": seed}
-    if best is None:
-        return {**own, **dict.fromkeys(("key_budget", "heads", "key_width", "start_seed", "normalised_margin", "found_after"))} | {
-            "tries": len(found.tries), "seconds": found.seconds
-        }  # fmt: skip
     return {
-        **own,
-        "key_budget": best.key_budget,
-        "heads": best.heads,
-        "key_width": best.key_width,
-        "start_seed": best.seed,
-        "normalised_margin": best.normalised_margin,
-        "found_after": best.seconds,
+        "family": point.family,
+        "items": point.items,
+        "d_model": point.d_model,
+        "degree": point.degree,
+        "seed": seed,
+        "key_budget": best and best.key_budget,
+        "heads": best and best.heads,
+        "key_width": best and best.key_width,
+        "start_seed": best and best.seed,
+        "normalised_margin": best and best.normalised_margin,
+        "found_after": best and best.seconds,
         "tries": len(found.tries),
         "seconds": found.seconds,
     }
@@ -76,7 +77,9 @@ def missing(part: int, parts: int) -> Iterator[tuple[Point, int]]:
             if (number + seed) % parts != part:
                 continue
             key = {"family": point.family, "items": point.items, "d_model": point.d_model, "degree": point.degree}
-            if not any(all(row[name] == value for name, value in (key | {"seed": seed}).items()) for row in read_rows(NAME)):
+            if not any(
+                all(row[name] == value for name, value in (key | {"seed": seed}).items()) for row in read_rows(NAME)
+            ):
                 yield point, seed
 
 

@@ -10,6 +10,7 @@ import tyro
 from manyheads.cli.answer import Answer, Flag
 from manyheads.cli.certify import ContextLength, parse_context_length
 from manyheads.cli.construction import Construction
+from manyheads.cli.fitting import Fitting
 from manyheads.cli.outputs import Outputs
 from manyheads.cli.problem import Problem
 from manyheads.cli.progress import progress
@@ -24,17 +25,19 @@ if TYPE_CHECKING:
     from manyheads.layer import Layer
 
 SMALLEST_HELP = (
-    "Search for the block size and key width with the smallest key budget at which 19 of 20 draws separate: with the "
-    "paper's threshold and with the best one, or only with the one that --threshold names."
+    "Search for the smallest key budget. For fit: the smallest that certifies within --time-limit. Else the block size "
+    "and key width at which 19 of 20 draws separate, with the paper's threshold and with the best one, or only with "
+    "the one that --threshold names."
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Compile:
-    """Build a layer that recognises a graph, by one of the paper's constructions."""
+    """Build a layer that recognises a graph: by one of the paper's constructions, or fitted, as small as can be."""
 
     problem: tyro.conf.OmitArgPrefixes[Problem]
     construction: tyro.conf.OmitArgPrefixes[Construction] = field(default_factory=Construction)
+    fitting: tyro.conf.OmitArgPrefixes[Fitting] = field(default_factory=Fitting)
     files: tyro.conf.OmitArgPrefixes[Outputs] = field(default_factory=Outputs)
     smallest: Annotated[bool, tyro.conf.arg(help=SMALLEST_HELP, help_behavior_hint="")] = False
     max_budget: Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="(default: m')")] = None
@@ -52,6 +55,10 @@ class Compile:
         self._check(length)
         self.files.check()
         graph, embedding = self.problem.load()
+        if self.construction.name == "fit":
+            from manyheads.cli.fit import compile_fit
+
+            return compile_fit(self, graph, embedding, length)
         if self.smallest:
             from manyheads.cli.smallest import find_smallest
 
@@ -106,7 +113,7 @@ class Compile:
     def provenance(self) -> dict[str, str | int]:
         """How the layer came about, as its file will say: the options that were given."""
         how = self.construction
-        said = {
+        said = {name: str(value) for name, value in self.fitting.given().items()} | {
             "construction": how.name,
             "seed": how.seed,
             "block_size": how.block_size,
@@ -121,6 +128,9 @@ class Compile:
     def _check(self, length: int | tuple[int, int] | None) -> None:
         """Refuse at once options that do not go together."""
         how = self.construction
+        self.fitting.check(self)
+        if how.name == "fit":
+            return
         if how.threshold == "best" and not self.certify:
             raise InputError("--threshold best comes from a certificate and cannot go with --no-certify")
         if how.name == "softmax" and self.certify and length is None:

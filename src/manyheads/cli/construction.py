@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from manyheads.graph import Graph
     from manyheads.layer import Layer
 
-Name = Literal["one-hot", "compressive", "softmax", "incoherent", "general"]
+Name = Literal["one-hot", "compressive", "softmax", "incoherent", "general", "fit"]
 Packing = Literal["equitable", "lemma"]
 Three = tuple[float, float, float]
 BLOCK_HELP = (
@@ -45,14 +45,14 @@ class Construction:
     """Which construction to build, and with what; an option it has no use for is an error."""
 
     name: Annotated[Name, tyro.conf.arg(name="construction")] = "general"
-    """I one-hot, II compressive, its softmax form, III incoherent, IV general, which alone takes every graph."""
+    """I one-hot, II compressive, its softmax form, III incoherent, IV general; fit, like IV, takes every graph."""
     key_width: Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="")] = None
     """d_k, the width of a head; one-hot can do without, and takes the width its theorem proves sufficient."""
     block_size: Annotated[
         str | None, tyro.conf.arg(metavar="INT", help=BLOCK_HELP, help_behavior_hint="(default: d_model)")
     ] = None
     seed: int = 2
-    """Seed of the signatures."""
+    """Seed of the signatures, or of the starts of fit."""
     signatures: Annotated[str | None, tyro.conf.arg(metavar="NAME", help_behavior_hint="")] = None
     """`rademacher` or `bernoulli:P`, for one-hot (default: bernoulli:0.25) and incoherent (default: rademacher)."""
     packing: Annotated[Packing | None, tyro.conf.arg(metavar="equitable|lemma", help_behavior_hint="")] = None

@@ -5,7 +5,22 @@ from manyheads.construct.blocks import Block, Packing, pack, split_sources
 from manyheads.construct.calibrate import calibrate
 from manyheads.construct.compressive import compressive
 from manyheads.construct.conditions import ConditionWarning
-from manyheads.construct.fit import Descent, Fitted, Standing, fit, fold, linear_map, mapped
+from manyheads.construct.fit import (
+    Descent,
+    Fitted,
+    Found,
+    Standing,
+    Try,
+    best_split,
+    fit,
+    fold,
+    grow,
+    linear_map,
+    mapped,
+    predicted_shape,
+    smallest_fit,
+    suitable_map,
+)
 from manyheads.construct.general import general
 from manyheads.construct.incoherent import BlockChoice, Constants, block_by_certificate, block_by_profile, incoherent
 from manyheads.construct.limit import Limit, limit
@@ -25,6 +40,7 @@ __all__ = [
     "Constants",
     "Descent",
     "Fitted",
+    "Found",
     "Limit",
     "MendedSoftmax",
     "Packing",
@@ -32,8 +48,10 @@ __all__ = [
     "Signatures",
     "Smallest",
     "Standing",
+    "Try",
     "Window",
     "assemble",
+    "best_split",
     "block_by_certificate",
     "block_by_profile",
     "calibrate",
@@ -42,6 +60,7 @@ __all__ = [
     "fit",
     "fold",
     "general",
+    "grow",
     "incoherent",
     "limit",
     "linear_map",
@@ -49,7 +68,10 @@ __all__ = [
     "mended_softmax",
     "one_hot",
     "pack",
+    "predicted_shape",
     "smallest",
+    "smallest_fit",
     "softmax",
     "split_sources",
+    "suitable_map",
 ]

@@ -2,8 +2,9 @@
 
 from manyheads.construct.fit.descent import Descent
 from manyheads.construct.fit.fit import Fitted, fit
-from manyheads.construct.fit.fold import Map, fold, linear_map, mapped
-from manyheads.construct.fit.search import Found, Try, best_split, smallest_fit
+from manyheads.construct.fit.fold import Map, fold, linear_map, mapped, suitable_map
+from manyheads.construct.fit.grow import grow
+from manyheads.construct.fit.search import Found, Try, best_split, predicted_shape, smallest_fit, splits
 from manyheads.construct.fit.standing import Standing
 
 __all__ = [
@@ -16,7 +17,11 @@ __all__ = [
     "best_split",
     "fit",
     "fold",
+    "grow",
     "linear_map",
     "mapped",
+    "predicted_shape",
     "smallest_fit",
+    "splits",
+    "suitable_map",
 ]

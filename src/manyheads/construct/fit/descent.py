@@ -38,13 +38,14 @@ class Descent:
     share: float = 1.0  # of the sources that a step looks at
     threads: int = 1
 
-    def rates(self) -> list[float]:
-        """The rate of every step."""
+    def rates(self, *, warm: bool = False) -> list[float]:
+        """The rate of every step; a start that nearly fits already is not thrown far."""
         done = np.arange(self.steps) / self.steps
         falling = np.clip((done - self.hold) / (1 - self.hold), 0, 1)
-        return list(self.rate * (1 + np.cos(np.pi * falling)) / 2)
+        return list(self.rate * (WARM if warm else 1.0) * (1 + np.cos(np.pi * falling)) / 2)
 
 
+WARM = 0.1  # of the rate, for a warm start
 BURSTS = 20  # an attempt is looked at so many times
 STUCK = 0.002  # a loss that falls by less than this part from one look to the next, at a falling rate, is going nowhere
 
@@ -87,11 +88,11 @@ class Engine:
         self.deadline = deadline
         self._fitting = Fitting32(graph.row_starts, graph.targets, rows, heads, key_width, how.threads)
 
-    def run(self, weights: Weights) -> Attempt:
-        """Separate, then widen."""
+    def run(self, weights: Weights, *, warm: bool = False) -> Attempt:
+        """Separate, then widen; `warm` where the weights nearly fit already."""
         self._fitting.set_weights(*weights)
         steps, finding = 0, None
-        for done, found in self._bursts(self.how.rates(), "separate", until_open=True):
+        for done, found in self._bursts(self.how.rates(warm=warm), "separate", until_open=True):
             stuck = finding is not None and done > self.how.hold * self.how.steps and _stuck(finding, found)
             steps, finding = done, found
             if self._separated(found) or stuck or not math.isfinite(found.loss):

@@ -15,7 +15,7 @@ from manyheads.certificate import Certificate, certify
 from manyheads.construct.calibrate import calibrate
 from manyheads.construct.fit.band import Band, narrowest_band
 from manyheads.construct.fit.descent import Attempt, Descent, Engine, Weights
-from manyheads.construct.fit.fold import Map, fold, linear_map, mapped
+from manyheads.construct.fit.fold import Map, fold, linear_map, mapped, unfold
 from manyheads.construct.fit.refusals import require_possible
 from manyheads.construct.fit.standing import Standing, Watch
 from manyheads.construct.fit.starts import random_start
@@ -52,10 +52,13 @@ def fit(
     rule: FitRule = "max",
     context_length: int | tuple[int, int] | None = None,
     map: Map = "none",
+    start: Layer | None = None,
     how: Descent | None = None,
     progress: Watch | None = None,
 ) -> Fitted:
     """Fit a layer of this shape to the graph until it certifies, from up to `restarts` random starts.
+
+    The first attempt begins with the weights of `start`, where one is given (see `grow`).
 
     Same seed, same layer, as long as no time limit cuts in. Where no attempt separates all pairs, the one with the
     fewest wrong is returned with the certificate that refutes it. Rule softmax needs the length of the contexts.
@@ -85,8 +88,11 @@ def fit(
             graph, problem.rows, heads=heads, key_width=key_width, how=how,
             ratio=problem.ratio(heads), attempt=attempt, watch=watch, begun=begun, deadline=deadline,
         )  # fmt: skip
-        start = random_start(embedding.shape[1], heads=heads, key_width=key_width, seed=seed, attempt=attempt)
-        came = engine.run(start)
+        if start is not None and attempt == 0:
+            came = engine.run(problem.weights_of(start), warm=True)
+        else:
+            shape = {"heads": heads, "key_width": key_width}
+            came = engine.run(random_start(embedding.shape[1], **shape, seed=seed, attempt=attempt))
         if best is None or came.wrong < best[2].wrong or came.separated:
             best = *problem.judge(came), came
         if best[1].holds or time.monotonic() >= deadline:
@@ -140,6 +146,21 @@ class Problem:
             if certificate.holds or self.matrix is None:
                 break
         return layer, certificate
+
+    def weights_of(self, layer: Layer) -> Weights:
+        """The weights with which the engine scores its rows as the layer scores the embedding, at a scale of its own.
+
+        Scaled so that the layer's margin here is one half: the hinge then begins to pull at all tight pairs.
+        """
+        inner = layer if self.matrix is None else unfold(layer, self.matrix)
+        rule = replace(inner, rule="max")
+        certificate = certify(rule, self.rows, self.graph)
+        low, high = certificate.window
+        spread = (high - low) if low < high and math.isfinite(high - low) else max(abs(low), abs(high), 1e-6)
+        scale = math.sqrt(1 / spread)
+        threshold = (low + high) / 2 if math.isfinite(low + high) else 0.0
+        query, key = (weights.astype(np.float64) * scale for weights in (rule.query, rule.key))
+        return query, key, threshold * scale**2
 
     def _certify(self, layer: Layer) -> Certificate:
         return certify(layer, self.embedding, self.graph, context_length=self.lengths)

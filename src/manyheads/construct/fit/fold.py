@@ -18,6 +18,7 @@ from manyheads.errors import InputError
 from manyheads.layer import Layer
 
 Map = Literal["none", "whiten", "project", "project+whiten"]
+DOMINANT = 4.0  # times the mean squared length over all directions: an embedding with a stronger one gains by whitening
 SHRINK = 1e-3  # of the mean squared singular value: directions weaker than this are not blown up to full strength
 
 
@@ -42,6 +43,14 @@ def linear_map(embedding: Float[ndarray, "items d_model"], name: Map) -> Float64
     if not lengths.any():
         raise InputError("every row of the embedding is zero")
     return matrix / np.sqrt(np.mean(lengths**2))
+
+
+def suitable_map(embedding: Float[ndarray, "items d_model"]) -> Map:
+    """`whiten` where some direction has more than DOMINANT times its share of all lengths, else `none`."""
+    rows = embedding.astype(np.float64)
+    strengths = np.linalg.eigvalsh(rows.T @ rows)
+    edge = (1 + np.sqrt(rows.shape[1] / len(rows))) ** 2  # what rows without any structure reach (Marchenko and Pastur)
+    return "whiten" if strengths[-1] > DOMINANT * edge * strengths.mean() else "none"
 
 
 def mapped(

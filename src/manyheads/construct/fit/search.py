@@ -16,7 +16,7 @@ from numpy import ndarray
 from manyheads.bounds import freedom_key_width
 from manyheads.certificate import Certificate
 from manyheads.construct.fit.descent import Descent, Engine
-from manyheads.construct.fit.fit import Problem
+from manyheads.construct.fit.fit import FitRule, Problem
 from manyheads.construct.fit.fold import Map
 from manyheads.construct.fit.refusals import least_key_budget, require_possible
 from manyheads.construct.fit.standing import Watch
@@ -73,6 +73,8 @@ class Search:
         *,
         seed: int,
         time_limit: float,
+        rule: FitRule,
+        context_length: int | tuple[int, int] | None,
         map: Map,
         how: Descent | None,
         workers: int | None,
@@ -82,7 +84,7 @@ class Search:
         if not time_limit > 0:
             raise InputError(f"the time limit must be a positive number of seconds, not {time_limit:g}")
         self.graph, self.d_model, self.seed = graph, embedding.shape[1], seed
-        self.problem = Problem.of(graph, embedding, map)
+        self.problem = Problem.of(graph, embedding, map, rule=rule, context_length=context_length)
         self.how = how or Descent()
         self.workers = workers or os.cpu_count() or 1
         self.progress, self.report = progress, report
@@ -125,7 +127,7 @@ class Search:
     def _attempt(self, heads: int, key_width: int, seed: int) -> tuple[Try, Layer | None, Certificate | None]:
         engine = Engine(
             self.graph, self.problem.rows, heads=heads, key_width=key_width, how=self.how,
-            watch=self.progress, begun=self.begun, deadline=self.deadline,
+            ratio=self.problem.ratio(heads), watch=self.progress, begun=self.begun, deadline=self.deadline,
         )  # fmt: skip
         came = engine.run(random_start(self.d_model, heads=heads, key_width=key_width, seed=seed, attempt=0))
         layer, certificate = self.problem.judge(came) if came.separated else (None, None)
@@ -144,6 +146,8 @@ def smallest_fit(
     time_limit: float,
     max_budget: int | None = None,
     heads: int | None = None,
+    rule: FitRule = "max",
+    context_length: int | tuple[int, int] | None = None,
     map: Map = "none",
     how: Descent | None = None,
     workers: int | None = None,
@@ -157,7 +161,7 @@ def smallest_fit(
     """
     require_possible(graph, embedding, key_budget=max_budget)
     search = Search(
-        graph, embedding, seed=seed, time_limit=time_limit, map=map, how=how,
+        graph, embedding, seed=seed, time_limit=time_limit, rule=rule, context_length=context_length, map=map, how=how,
         workers=workers, progress=progress, report=report,
     )  # fmt: skip
     return search.run(
@@ -173,6 +177,8 @@ def best_split(
     key_budget: int,
     seed: int,
     time_limit: float,
+    rule: FitRule = "max",
+    context_length: int | tuple[int, int] | None = None,
     map: Map = "none",
     how: Descent | None = None,
     workers: int | None = None,
@@ -182,7 +188,7 @@ def best_split(
     """Split a key budget into heads in every way that uses it (nearly) up; the widest normalised margin wins."""
     require_possible(graph, embedding, key_budget=key_budget)
     search = Search(
-        graph, embedding, seed=seed, time_limit=time_limit, map=map, how=how,
+        graph, embedding, seed=seed, time_limit=time_limit, rule=rule, context_length=context_length, map=map, how=how,
         workers=workers, progress=progress, report=report,
     )  # fmt: skip
     shapes = [(h, w) for h, w in splits(key_budget, search.d_model)]
@@ -199,7 +205,7 @@ def _downwards(search: Search, *, max_budget: int | None, only_heads: int | None
     """Shapes to try next, in the light of what search.tries says by then."""
     rng = np.random.default_rng(search.seed)
     least = least_key_budget(search.graph, search.d_model)
-    target, centre = _predicted(search.graph, search.d_model)
+    target, centre = predicted_shape(search.graph, search.d_model)
     target = max(least, target if max_budget is None else min(target, max_budget))
     step = FIRST_STEP
     while True:
@@ -222,9 +228,12 @@ def _downwards(search: Search, *, max_budget: int | None, only_heads: int | None
             return
 
 
-def _predicted(graph: Graph, d_model: int) -> tuple[int, int]:
+def predicted_shape(graph: Graph, d_model: int, *, heads: int | None = None) -> tuple[int, int]:
     """The key budget and the head count that the degrees of freedom predict (bounds.freedom_key_width)."""
     relations = max(1, graph.relations)
+    if heads is not None:
+        width = freedom_key_width(graph.items, min(relations, graph.items**2 - 1), d_model, heads)
+        return heads * (width or d_model), heads
     shapes = []
     for heads in range(1, 4 * relations):
         width = freedom_key_width(graph.items, min(relations, graph.items**2 - 1), d_model, heads)

@@ -1,0 +1,141 @@
+"""The page and the picture of the capacity floor, from stored rows alone."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+from rows import Row, read_rows, table
+
+from manyheads.bounds import bit_key_budget, freedom_key_width, paper_key_budget
+from manyheads.capacity.fit import Fit, fit_through_origin
+from manyheads.draw.capacity_floor import draw_floor
+from manyheads.draw.style import save
+
+# The likeliest reading of Table 1: D_K* = h·d_k with h a power of two. Inference, not publication.
+PAPER = {
+    (64, 16): 20, (128, 16): 88, (256, 16): 192, (512, 16): 448, (64, 32): 6, (128, 32): 21, (256, 32): 64,
+    (512, 32): 144, (64, 64): 5, (128, 64): 7, (256, 64): 24, (512, 64): 56,
+}  # fmt: skip
+TARGET = 0.70
+
+
+def summarise(rows: Sequence[Row]) -> list[Row]:
+    """One line for each point: the floor over its seeds, and what it stands beside."""
+    points: dict[tuple[str, int, int, int], list[Row]] = defaultdict(list)
+    for row in rows:
+        points[row["family"], row["items"], row["d_model"], row["degree"]].append(row)
+    measured = {(row["items"], row["d_model"]): row for row in read_rows("measured_capacity")}
+    summary = []
+    for (family, items, d_model, degree), own in points.items():
+        found = [row for row in own if row["key_budget"] is not None]
+        if not found:
+            continue
+        budgets = [row["key_budget"] for row in found]
+        relations = items * degree
+        summary.append(
+            {
+                "family": family,
+                "items": items,
+                "d_model": d_model,
+                "degree": degree,
+                "relations": relations,
+                "seeds": len(found),
+                "floor": median(budgets),
+                "lowest": min(budgets),
+                "highest": max(budgets),
+                "heads": sorted(row["heads"] for row in found),
+                "paper": PAPER.get((items, d_model)) if family == "base" else None,
+                "law": paper_key_budget(items, relations, d_model, degree=degree),
+                "freedom": _freedom(items, relations, d_model),
+                "bits": bit_key_budget(items, relations, d_model, bits=32, permutation=family != "regular"),
+                "x": relations * math.log2(items) / d_model,
+                "measured": measured.get((items, d_model), {}).get("key_budget") if degree == 1 else None,
+            }
+        )
+    return summary
+
+
+def _freedom(items: int, relations: int, d_model: int) -> int | None:
+    """The smallest D_K that the degrees of freedom predict, over all head counts."""
+    widths = ((heads, freedom_key_width(items, relations, d_model, heads)) for heads in range(1, 4 * items))
+    return min((heads * width for heads, width in widths if width is not None), default=None)
+
+
+def draw_and_write(rows: Sequence[Row], machine: Sequence[Row], docs: Path) -> None:
+    """The picture and the page."""
+    summary = summarise(rows)
+    save(draw_floor(summary), docs / "figures" / "capacity-floor")
+    (docs / "capacity-floor.md").write_text(page(summary, rows, machine, (docs / "capacity-floor.md.in").read_text()))
+
+
+def page(summary: Sequence[Row], rows: Sequence[Row], machine: Sequence[Row], template: str) -> str:
+    """The template, its tables and numbers filled in."""
+    base = [point for point in summary if point["family"] == "base"]
+    reached = [point for point in base if point["floor"] <= TARGET * point["paper"]]
+    permutations = [point for point in summary if point["family"] in ("base", "diagonal")]
+    regular = [point for point in summary if point["family"] == "regular"]
+    ratios = [point["floor"] / point["paper"] for point in base]
+    below = [point for point in summary if point["freedom"] and point["floor"] < point["freedom"]]
+    facts = {
+        "base_table": _points(base, paper=True),
+        "diagonal_table": _points([point for point in summary if point["family"] == "diagonal"], paper=False),
+        "regular_table": _points(regular, paper=False),
+        "reached": f"{len(reached)} of {len(base)}",
+        "ratio_low": f"{min(ratios):.2f}",
+        "ratio_high": f"{max(ratios):.2f}",
+        "ratio_median": f"{median(ratios):.2f}",
+        "permutation_fit": _said(_fit(permutations)),
+        "regular_fit": _said(_fit(regular)) if len(regular) > 1 else "not enough points",
+        "below": f"{len(below)} of {len(summary)}",
+        "rows": len(rows),
+        "seeds": f"{min(point['seeds'] for point in summary)} to {max(point['seeds'] for point in summary)}",
+        "longest": f"{max(row['seconds'] for row in rows if row['family'] == 'base'):.0f}",
+        "machine": "; ".join(f"{row['fact']} {row['value']}" for row in machine),
+    }
+    for name, value in facts.items():
+        template = template.replace("{{" + name + "}}", str(value))
+    return template
+
+
+def _fit(points: Sequence[Row]) -> Fit:
+    x, y = (np.array([float(point[name]) for point in points]) for name in ("x", "floor"))
+    return fit_through_origin(x, y)
+
+
+def _said(fit: Fit) -> str:
+    low, high = fit.slope_interval
+    return f"{fit.slope:.3f} (95 % interval {low:.3f} … {high:.3f}, R² {fit.r_squared:.3f}, {fit.points} points)"
+
+
+def _points(points: Sequence[Row], *, paper: bool) -> str:
+    head = [
+        "m",
+        "d_model",
+        "r",
+        "seeds",
+        "floor: median",
+        "lowest … highest",
+        "heads",
+        *(["paper D_K*", "floor / paper"] if paper else []),
+    ]
+    head += ["law of the paper", "degrees of freedom", "bit budget"]
+    if any(point["measured"] for point in points):
+        head.append("measured D_K*")
+    lines = []
+    for point in points:
+        heads = point["heads"]
+        line = [
+            point["items"], point["d_model"], point["degree"], point["seeds"], f"{point['floor']:g}",
+            f"{point['lowest']} … {point['highest']}", f"{heads[0]} … {heads[-1]}",
+            *([point["paper"], f"{point['floor'] / point['paper']:.2f}"] if paper else []),
+            f"{point['law']:.0f}", point["freedom"] or "none", point["bits"],
+        ]  # fmt: skip
+        if "measured D_K*" in head:
+            line.append(point["measured"] or "")
+        lines.append(line)
+    return table(head, lines)
