@@ -30,12 +30,12 @@ struct Burst {
 // Both matrices side by side, [d_model][queries of all heads, keys of all heads], and Adam's moments.
 template <class T> class Fitting {
 public:
-    Fitting(Relations relations, const float *embedding, int d_model, int heads, int key_width, int threads)
+    Fitting(Relations relations, const float *embedding, int d_model, int heads, int key_width, int threads, std::size_t keep = 0)
         : relations_(std::move(relations)), d_model_(d_model), budget_(heads * key_width), stride_(round_up(2 * budget_, WIDTH<T>)),
           embedding_(embedding, embedding + std::size_t(relations_.items()) * d_model), joined_(std::size_t(items()) * stride_),
           value_(std::size_t(d_model) * stride_), gradient_(value_.size()), first_(value_.size()), second_(value_.size()),
           projections_(items(), heads, key_width), by_query_(projections_.rows() * projections_.width()) {
-        for (int n = 0; n < threads; ++n) surveyors_.emplace_back(projections_, relations_);
+        for (int n = 0; n < threads; ++n) surveyors_.emplace_back(projections_, relations_, keep);
         groups_.resize((items() + Surveyor<T>::GROUP - 1) / Surveyor<T>::GROUP);
         std::iota(groups_.begin(), groups_.end(), 0);
         next_group_ = groups_.size();
@@ -56,6 +56,12 @@ public:
         Finding finding = survey(levels, share);
         pull_back();
         return finding;
+    }
+
+    // Calls body(pair) for the pairs that cost most at the last look, `keep` of each thread at most.
+    template <class Body> void hardest(Body &&body) const {
+        for (const auto &surveyor : surveyors_)
+            for (const Hardest::Pair &pair : surveyor.hardest.pairs()) body(pair);
     }
 
     // Steps at the given rates, up to where they end by themselves (see Course), or where pulse throws.

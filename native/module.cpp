@@ -5,6 +5,7 @@ namespace nb = nanobind;
 
 void register_colouring(nb::module_ &m);
 void register_fitting(nb::module_ &m);
+void register_hard(nb::module_ &m);
 void register_training(nb::module_ &m);
 
 NB_MODULE(_native, m) {
@@ -17,4 +18,5 @@ NB_MODULE(_native, m) {
     register_colouring(m);
     register_fitting(m);
     register_training(m);
+    register_hard(m);
 }

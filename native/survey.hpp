@@ -5,6 +5,7 @@
 // a floor (floor − S_k)₊² for every head that scores it below; a relation costs weight·(summit − max_k S_k)₊².
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -34,6 +35,34 @@ struct Finding {
         lowest = std::min(lowest, other.lowest), low = std::max(low, other.low), high = std::min(high, other.high);
         missed += other.missed, false_pairs += other.false_pairs, costly += other.costly;
     }
+};
+
+// The pairs that cost most of all those offered, at most `limit` of them.
+class Hardest {
+public:
+    struct Pair {
+        double cost;
+        Item source, target;
+        bool operator<(const Pair &other) const { return cost > other.cost; }  // a heap with the cheapest on top
+    };
+
+    explicit Hardest(std::size_t limit) : limit_(limit) {}
+
+    void clear() { pairs_.clear(); }
+    const std::vector<Pair> &pairs() const { return pairs_; }
+    void offer(double cost, Item source, Item target) {
+        if (pairs_.size() == limit_) {
+            if (limit_ == 0 || cost <= pairs_.front().cost) return;
+            std::pop_heap(pairs_.begin(), pairs_.end());
+            pairs_.pop_back();
+        }
+        pairs_.push_back({cost, source, target});
+        std::push_heap(pairs_.begin(), pairs_.end());
+    }
+
+private:
+    std::size_t limit_;
+    std::vector<Pair> pairs_;
 };
 
 // Bit n is set where lane n is true.
@@ -94,15 +123,18 @@ private:
 // The part of the pass that one thread does, gradients into arrays laid out as the rows. Sources come in groups.
 template <class T> class Surveyor {
 public:
-    Surveyor(const Projections<T> &p, const Relations &relations) : p_(&p), relations_(&relations), by_key(p.rows() * p.width()) {}
+    Surveyor(const Projections<T> &p, const Relations &relations, std::size_t keep)
+        : by_key(p.rows() * p.width()), hardest(keep), p_(&p), relations_(&relations) {}
 
     Buffer<T> by_key;  // summed over this thread's sources
+    Hardest hardest;   // of them
 
     static constexpr int GROUP = 48;  // sources that meet a block of keys while it is in the cache
 
     // by_query belongs to all threads: each writes the rows of the sources of its own groups.
     Finding look(const Levels &levels, const int *groups, std::size_t count, T *by_query) {
         finding_ = {};
+        hardest.clear();
         by_query_ = by_query, levels_ = levels;
         std::fill_n(by_key.data(), by_key.size(), T(0));
         wrong_.resize(std::size_t(GROUP) * p_->items());
@@ -143,6 +175,7 @@ private:
             if (lack > 0) {
                 finding_.by_summit += 2 * levels_.weight * lack;
                 finding_.loss += levels_.weight * lack * lack, ++finding_.costly;
+                hardest.offer(lack, i, *t);
                 push(winner, i, *t, static_cast<T>(-2 * levels_.weight * lack));
             }
         }
@@ -183,6 +216,7 @@ private:
         const double excess = score - (above ? levels_.ceiling : levels_.floor);
         finding_.loss += excess * excess;
         if (above) finding_.by_ceiling -= 2 * excess;
+        hardest.offer(std::abs(excess), source, target);
         push(head, source, target, static_cast<T>(2 * excess));
     }
 

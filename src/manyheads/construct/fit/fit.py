@@ -18,12 +18,13 @@ from manyheads.construct.fit.descent import Attempt, Descent, Engine, Weights
 from manyheads.construct.fit.fold import Map, fold, linear_map, mapped, unfold
 from manyheads.construct.fit.refusals import require_possible
 from manyheads.construct.fit.standing import Standing, Watch
-from manyheads.construct.fit.starts import random_start
+from manyheads.construct.fit.starts import random_start, shrunk_start
 from manyheads.errors import InputError
 from manyheads.graph import Graph
 from manyheads.layer import Layer
 
-RESTARTS = 8
+RESTARTS = 12
+CHAIN = 6  # attempts from one random start: all but the first begin with the last one's weights, shrunk
 FitRule = Literal["max", "softmax"]
 
 
@@ -56,7 +57,7 @@ def fit(
     how: Descent | None = None,
     progress: Watch | None = None,
 ) -> Fitted:
-    """Fit a layer of this shape to the graph until it certifies, from up to `restarts` random starts.
+    """Fit a layer of this shape to the graph until it certifies, in at most `restarts` attempts.
 
     The first attempt begins with the weights of `start`, where one is given (see `grow`).
 
@@ -82,6 +83,7 @@ def fit(
             progress(standing)
 
     best: tuple[Layer, Certificate, Attempt] | None = None
+    came: Attempt | None = None
     attempt = 0
     for attempt in range(restarts):
         engine = Engine(
@@ -90,17 +92,19 @@ def fit(
         )  # fmt: skip
         if start is not None and attempt == 0:
             came = engine.run(problem.weights_of(start), warm=True)
-        else:
+        elif came is None or attempt % CHAIN == 0:
             shape = {"heads": heads, "key_width": key_width}
-            came = engine.run(random_start(embedding.shape[1], **shape, seed=seed, attempt=attempt))
+            came = engine.run(random_start(embedding.shape[1], **shape, seed=seed + attempt))
+        else:
+            came = engine.run(shrunk_start(came.weights))
         if best is None or came.wrong < best[2].wrong or came.separated:
             best = *problem.judge(came), came
         if best[1].holds or time.monotonic() >= deadline:
             break
     assert best is not None, "there is at least one attempt"
-    layer, certificate, came = best
+    layer, certificate, kept = best
     seconds = time.monotonic() - begun
-    return Fitted(layer, certificate, tuple(trace), attempt + 1, came.steps, seconds, map)
+    return Fitted(layer, certificate, tuple(trace), attempt + 1, kept.steps, seconds, map)
 
 
 @dataclass(frozen=True, eq=False)

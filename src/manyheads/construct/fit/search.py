@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from itertools import chain
+from typing import Literal
 
 import numpy as np
 from jaxtyping import Float
@@ -15,19 +17,24 @@ from numpy import ndarray
 
 from manyheads.bounds import freedom_key_width
 from manyheads.certificate import Certificate
-from manyheads.construct.fit.descent import Descent, Engine
-from manyheads.construct.fit.fit import FitRule, Problem
+from manyheads.construct.fit.descent import Attempt, Descent, Engine, Weights
+from manyheads.construct.fit.fit import CHAIN, FitRule, Problem
 from manyheads.construct.fit.fold import Map
 from manyheads.construct.fit.refusals import least_key_budget, require_possible
 from manyheads.construct.fit.standing import Watch
-from manyheads.construct.fit.starts import random_start
+from manyheads.construct.fit.starts import beheaded_start, narrowed_start, random_start, shrunk_start
 from manyheads.errors import InputError
 from manyheads.graph import Graph
 from manyheads.layer import Layer
 
 FIRST_STEP = 0.2  # the part by which a budget that certifies is undercut at first
 ROUND = 8  # splits tried before the step is halved
+HOPELESS = 1.5  # wrong pairs for each relation: whoever is so far off does not start again from there
+FEW = 1.2
 WASTE = 0.12  # of a target budget that a split may leave unused
+
+
+Start = Literal["random", "narrowed", "beheaded"]
 
 
 @dataclass(frozen=True)
@@ -37,6 +44,7 @@ class Try:
     heads: int
     key_width: int
     seed: int
+    start: Start  # what its first attempt began with: random weights, or a larger layer's cut down
     certified: bool
     wrong: int
     normalised_margin: float  # of the certificate; NaN where there is none
@@ -92,10 +100,11 @@ class Search:
         self.deadline = self.begun + time_limit
         self.tries: list[Try] = []
         self.best: tuple[Try, Layer, Certificate] | None = None
+        self._spare: dict[tuple[int, int], Weights] = {}  # of shapes certified: a smaller one may begin with them
 
     def run(self, shapes: Iterator[tuple[int, int]], better: Callable[[Try, Try], bool]) -> Found:
         """Try shape after shape; `shapes` sees in self.tries what came of those before."""
-        running: set[Future[tuple[Try, Layer | None, Certificate | None]]] = set()
+        running: set[Future[tuple[Try, Attempt, Layer | None, Certificate | None]]] = set()
         serial = 0
         with ThreadPoolExecutor(self.workers) as pool:
             try:
@@ -116,26 +125,65 @@ class Search:
         return Found(layer, certificate, best, tuple(self.tries), time.monotonic() - self.begun)
 
     def _take(
-        self, tried: Try, layer: Layer | None, certificate: Certificate | None, better: Callable[[Try, Try], bool]
+        self,
+        tried: Try,
+        came: Attempt,
+        layer: Layer | None,
+        certificate: Certificate | None,
+        better: Callable[[Try, Try], bool],
     ) -> None:
         self.tries.append(tried)
+        if tried.certified:
+            self._spare[tried.heads, tried.key_width] = came.weights
         if layer is not None and certificate is not None and (self.best is None or better(tried, self.best[0])):
             self.best = tried, layer, certificate
         if self.report is not None:
             self.report(tried)
 
-    def _attempt(self, heads: int, key_width: int, seed: int) -> tuple[Try, Layer | None, Certificate | None]:
-        engine = Engine(
-            self.graph, self.problem.rows, heads=heads, key_width=key_width, how=self.how,
-            ratio=self.problem.ratio(heads), watch=self.progress, begun=self.begun, deadline=self.deadline,
-        )  # fmt: skip
-        came = engine.run(random_start(self.d_model, heads=heads, key_width=key_width, seed=seed, attempt=0))
+    def _attempt(self, heads: int, key_width: int, seed: int) -> tuple[Try, Attempt, Layer | None, Certificate | None]:
+        """A chain of attempts at one shape: from a start, and then from what is left of each failure."""
+        start, weights = self._start(heads, key_width, seed)
+        for _ in range(CHAIN):
+            engine = Engine(
+                self.graph, self.problem.rows, heads=heads, key_width=key_width, how=self.how,
+                ratio=self.problem.ratio(heads), watch=self.progress, begun=self.begun, deadline=self.deadline,
+            )  # fmt: skip
+            came = engine.run(weights)
+            if came.separated or self._hopeless(came) or time.monotonic() >= self.deadline:
+                break
+            weights = shrunk_start(came.weights)
         layer, certificate = self.problem.judge(came) if came.separated else (None, None)
         certified = certificate is not None and certificate.holds
         margin = certificate.normalised_margin if certificate is not None else math.nan
         seconds = time.monotonic() - self.begun
-        tried = Try(heads, key_width, seed, certified, came.wrong, margin, came.steps, seconds)
-        return (tried, layer, certificate) if certified else (tried, None, None)
+        tried = Try(heads, key_width, seed, start, certified, came.wrong, margin, came.steps, seconds)
+        return (tried, came, layer, certificate) if certified else (tried, came, None, None)
+
+    def _start(self, heads: int, key_width: int, seed: int) -> tuple[Start, Weights]:
+        """A certified shape cut down to this one, if there is one that was not used yet; else a random start."""
+        wider = min(
+            (width for h, width in list(self._spare) if h == heads and key_width < width <= 1.5 * key_width), default=0
+        )
+        if (weights := self._spare.pop((heads, wider), None)) is not None:
+            return "narrowed", narrowed_start(weights, key_width=key_width)
+        if (weights := self._spare.pop((heads + 1, key_width), None)) is not None:
+            return "beheaded", beheaded_start(weights)
+        return "random", random_start(self.d_model, heads=heads, key_width=key_width, seed=seed)
+
+    def cuts(self, target: int, only_heads: int | None) -> list[tuple[int, int]]:
+        """Shapes within the target that a certified one, whose weights nobody has used yet, can be cut down to."""
+        spare = sorted(self._spare)
+        narrower = [(heads, min(width - 1, max(target // heads, math.ceil(width / 1.5)))) for heads, width in spare]
+        fewer = [(heads - 1, width) for heads, width in spare]
+        best = self.best[0].key_budget if self.best else 0
+        return [
+            (heads, width)
+            for heads, width in chain(narrower, fewer)
+            if heads and width and heads * width < best and only_heads in (None, heads)
+        ]
+
+    def _hopeless(self, came: Attempt) -> bool:
+        return came.wrong > HOPELESS * max(1, self.graph.relations)
 
 
 def smallest_fit(
@@ -210,7 +258,7 @@ def _downwards(search: Search, *, max_budget: int | None, only_heads: int | None
     step = FIRST_STEP
     while True:
         shapes = [shape for shape in splits(target, search.d_model) if only_heads in (None, shape[0])]
-        for shape in _likeliest(shapes, search.tries, centre, rng):
+        for shape in [*search.cuts(target, only_heads), *_likeliest(shapes, search.tries, centre, rng)]:
             if search.best is not None and search.best[0].key_budget <= target:
                 break
             yield shape
@@ -229,7 +277,11 @@ def _downwards(search: Search, *, max_budget: int | None, only_heads: int | None
 
 
 def predicted_shape(graph: Graph, d_model: int, *, heads: int | None = None) -> tuple[int, int]:
-    """The key budget and the head count that the degrees of freedom predict (bounds.freedom_key_width)."""
+    """The key budget and the head count that the degrees of freedom predict (bounds.freedom_key_width).
+
+    The prediction is flat in the head count, and fits with few heads turn out better than it says: so the fewest heads
+    whose budget is within a factor FEW of the smallest.
+    """
     relations = max(1, graph.relations)
     if heads is not None:
         width = freedom_key_width(graph.items, min(relations, graph.items**2 - 1), d_model, heads)
@@ -241,7 +293,11 @@ def predicted_shape(graph: Graph, d_model: int, *, heads: int | None = None) -> 
             shapes.append((heads * width, heads))
             if heads > 4 * min(shapes)[1]:
                 break
-    return min(shapes) if shapes else (relations, relations)
+    if not shapes:
+        return relations, relations
+    return min(
+        shape for shape in shapes if shape[1] == min(h for budget, h in shapes if budget <= FEW * min(shapes)[0])
+    )
 
 
 def _likeliest(
