@@ -18,10 +18,8 @@ namespace {
 template <class T> class Fit {
 public:
     Fit(const Indices &row_starts, const Indices &targets, const Array<float, 2> &embedding, int heads, int key_width, int threads)
-        : fitting_(relations_from(row_starts, targets), embedding.data(), static_cast<int>(embedding.shape(1)), heads, key_width, threads) {
-        require(embedding.shape(0) == std::size_t(fitting_.items()), "the embedding has another number of rows than the graph items");
-        require(heads > 0 && key_width > 0 && threads > 0, "heads, key width and threads are at least 1");
-    }
+        : fitting_(checked(row_starts, targets, embedding, heads, key_width, threads), embedding.data(),
+                   static_cast<int>(embedding.shape(1)), heads, key_width, threads) {}
 
     void set_weights(const Array<double, 3> &query, const Array<double, 3> &key, double threshold) {
         for (const auto *w : {&query, &key})
@@ -57,6 +55,15 @@ public:
     }
 
 private:
+    // The relations, once everything that will be read by them is known to be there.
+    static Relations checked(const Indices &row_starts, const Indices &targets, const Array<float, 2> &embedding, int heads, int key_width,
+                             int threads) {
+        Relations relations = relations_from(row_starts, targets);
+        require(embedding.shape(0) == std::size_t(relations.items()), "the embedding has another number of rows than the graph items");
+        require(embedding.shape(1) > 0 && heads > 0 && key_width > 0 && threads > 0, "d_model, heads, key width and threads are at least 1");
+        return relations;
+    }
+
     template <class Fill> std::pair<Numbers, Numbers> matrices(Fill &&fill) const {
         const std::size_t heads = fitting_.heads(), d_model = fitting_.d_model(), key_width = fitting_.key_width();
         std::unique_ptr<double[]> both[2];

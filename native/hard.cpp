@@ -16,12 +16,7 @@ namespace {
 class Hard {
 public:
     Hard(const Settings &s, const Indices &row_starts, const Indices &targets, const Array<float, 2> &embedding, std::size_t queue)
-        : s_(s), training_(s, relations_from(row_starts, targets), embedding.data(), queue) {
-        require(embedding.shape(0) == std::size_t(s.items) && embedding.shape(1) == std::size_t(s.d_model) &&
-                    row_starts.shape(0) == std::size_t(s.items) + 1,
-                "graph, embedding and settings have different sizes");
-        require(s.context == 16 && s.items >= 16 && !s.softmax && !s.values, "hard contexts have 16 items, under the rule max");
-    }
+        : s_(s), training_(s, checked(s, row_starts, targets, embedding), embedding.data(), queue) {}
 
     void set_weights(const Array<double, 3> &query, const Array<double, 3> &key, double threshold) {
         for (const auto *w : {&query, &key})
@@ -53,6 +48,15 @@ public:
     }
 
 private:
+    // The relations, once everything that will be read by them is known to be there.
+    static Relations checked(const Settings &s, const Indices &row_starts, const Indices &targets, const Array<float, 2> &embedding) {
+        Relations relations = relations_from(row_starts, targets);
+        require(relations.items() == s.items && embedding.shape(0) == std::size_t(s.items) && embedding.shape(1) == std::size_t(s.d_model),
+                "graph, embedding and settings have different sizes");
+        require(s.context == 16 && s.items >= 16 && !s.softmax && !s.values, "hard contexts have 16 items, under the rule max");
+        return relations;
+    }
+
     Settings s_;
     HardTraining<float, 16> training_;
 };

@@ -21,7 +21,8 @@ from manyheads._native import Finding, Fitting32
 from manyheads.construct.fit.standing import Phase, Standing, Watch
 from manyheads.graph import Graph
 
-Weights = tuple[Float64[ndarray, "heads d_model key_width"], Float64[ndarray, "heads d_model key_width"], float]
+# query and key, each (heads, d_model, key_width), and the threshold
+Weights = tuple[Float64[ndarray, "_ _ _"], Float64[ndarray, "_ _ _"], float]
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,8 @@ class Engine:
         """Bursts of steps, each ending with an exact look at all pairs."""
         how, done = self.how, 0
         length = max(1, len(rates) // BURSTS)
-        while done < len(rates) and (left := self.deadline - time.monotonic()) > 0:
+        while done < len(rates):
+            left = max(0.0, self.deadline - time.monotonic())  # where none is left, a burst still looks once
             burst = self._fitting.burst(
                 rates[done : done + length], how.beta1, how.beta2, how.weight, self.ratio, how.share, left, until_open
             )
@@ -127,7 +129,7 @@ class Engine:
             finding = self._look() if burst.steps == length or how.share < 1 else burst.finding
             self._tell(finding, phase, done)
             yield done, finding
-            if burst.steps < length and until_open and how.share == 1:
+            if (burst.steps < length and until_open and how.share == 1) or time.monotonic() >= self.deadline:
                 return
 
     def _look(self) -> Finding:

@@ -97,7 +97,7 @@ def fit(
             came = engine.run(random_start(embedding.shape[1], **shape, seed=seed + attempt))
         else:
             came = engine.run(shrunk_start(came.weights))
-        if best is None or came.wrong < best[2].wrong or came.separated:
+        if best is None or _nearer(came, best[2]):
             best = *problem.judge(came), came
         if best[1].holds or time.monotonic() >= deadline:
             break
@@ -154,17 +154,19 @@ class Problem:
     def weights_of(self, layer: Layer) -> Weights:
         """The weights with which the engine scores its rows as the layer scores the embedding, at a scale of its own.
 
-        Scaled so that the layer's margin here is one half: the hinge then begins to pull at all tight pairs.
+        A fit leaves most relations one above the threshold, where their cost begins: so does this scale.
         """
         inner = layer if self.matrix is None else unfold(layer, self.matrix)
-        rule = replace(inner, rule="max")
-        certificate = certify(rule, self.rows, self.graph)
-        low, high = certificate.window
-        spread = (high - low) if low < high and math.isfinite(high - low) else max(abs(low), abs(high), 1e-6)
-        scale = math.sqrt(1 / spread)
-        threshold = (low + high) / 2 if math.isfinite(low + high) else 0.0
-        query, key = (weights.astype(np.float64) * scale for weights in (rule.query, rule.key))
-        return query, key, threshold * scale**2
+        query, key = (weights.astype(np.float64) for weights in (inner.query, inner.key))
+        rows = self.rows.astype(np.float64)
+        sources, targets = rows[self.graph.sources] @ query, rows[self.graph.targets] @ key
+        scores = np.einsum("hnc,hnc->hn", sources, targets).max(axis=0)
+        if self.lengths:  # relations at the ratio over the band
+            above = float(np.median(scores)) / self.ratio(layer.heads) if scores.size else 1.0
+        else:
+            above = float(np.median(scores - layer.threshold)) if scores.size else 1.0
+        scale = 1 / math.sqrt(above) if above > 0 else 1.0
+        return query * scale, key * scale, layer.threshold * scale**2
 
     def _certify(self, layer: Layer) -> Certificate:
         return certify(layer, self.embedding, self.graph, context_length=self.lengths)
@@ -180,6 +182,11 @@ class Problem:
         assert self.lengths is not None, "only softmax has a band"
         degree = max(1, int(self.graph.out_degrees.max(initial=1)))
         return narrowest_band(heads=heads, degree=degree, lengths=self.lengths)
+
+
+def _nearer(one: Attempt, other: Attempt) -> bool:
+    """Whether one attempt came nearer to a certificate than another."""
+    return (not one.separated, one.wrong, one.loss) < (not other.separated, other.wrong, other.loss)
 
 
 def _lengths(rule: FitRule, context_length: int | tuple[int, int] | None, items: int) -> tuple[int, int] | None:

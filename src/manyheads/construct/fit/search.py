@@ -254,10 +254,16 @@ def _downwards(search: Search, *, max_budget: int | None, only_heads: int | None
     rng = np.random.default_rng(search.seed)
     least = least_key_budget(search.graph, search.d_model)
     target, centre = predicted_shape(search.graph, search.d_model)
+    if only_heads is not None:
+        target, centre = predicted_shape(search.graph, search.d_model, heads=only_heads)
     target = max(least, target if max_budget is None else min(target, max_budget))
     step = FIRST_STEP
     while True:
-        shapes = [shape for shape in splits(target, search.d_model) if only_heads in (None, shape[0])]
+        shapes = (
+            splits(target, search.d_model) if only_heads is None else _with_heads(only_heads, target, search.d_model)
+        )
+        if not shapes:
+            return
         for shape in [*search.cuts(target, only_heads), *_likeliest(shapes, search.tries, centre, rng)]:
             if search.best is not None and search.best[0].key_budget <= target:
                 break
@@ -298,6 +304,11 @@ def predicted_shape(graph: Graph, d_model: int, *, heads: int | None = None) -> 
     return min(
         shape for shape in shapes if shape[1] == min(h for budget, h in shapes if budget <= FEW * min(shapes)[0])
     )
+
+
+def _with_heads(heads: int, budget: int, d_model: int) -> list[tuple[int, int]]:
+    """The one shape with so many heads within the budget, if there is one."""
+    return [(heads, min(budget // heads, d_model))] if budget >= heads else []
 
 
 def _likeliest(
