@@ -267,7 +267,10 @@ def test_what_cannot_be_is_refused() -> None:
         ({"heads": 2, "key_width": 2, "time_limit": 0.0}, "time limit must be a positive"),
         ({"heads": 2, "key_width": 2, "context_length": 8}, "every length"),
         ({"heads": 2, "key_width": 2, "rule": "softmax"}, "give the context length"),
-        ({"heads": 2, "key_width": 2, "rule": "softmax", "context_length": 1}, "run from 2 to the number of items, 512"),
+        (
+            {"heads": 2, "key_width": 2, "rule": "softmax", "context_length": 1},
+            "run from 2 to the number",
+        ),
     ):
         with pytest.raises(InputError, match=sentence):
             fit(graph, embedding, seed=0, **wrong)  # type: ignore[arg-type]

@@ -1,0 +1,103 @@
+"""How long the compact compiler takes, at which key budget, and in how much memory.
+
+python benchmarks/fit.py                          the problems that need no files
+python benchmarks/fit.py large wordnet --data F   these, with the files of README's data section in the folder F
+"""
+
+from __future__ import annotations
+
+import resource
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import tyro
+from numpy import ndarray
+
+from manyheads import Graph, gaussian, permutation_graph
+from manyheads.construct import Descent, fit, suitable_map
+
+Problem = tuple[Graph, ndarray]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A problem and a shape known to hold it."""
+
+    make: Callable[[Path], Problem]
+    heads: int
+    key_width: int
+    how: Descent
+    seed: int = 0
+    needs_data: bool = False
+
+
+def permutation(items: int, d_model: int) -> Callable[[Path], Problem]:
+    return lambda data: (permutation_graph(items, seed=0), gaussian(items, d_model, seed=1))
+
+
+def wordnet(data: Path) -> Problem:
+    """All hypernym pairs among the 6144 most frequent tokens of SmolLM2, over its own token embedding."""
+    stored = np.load(data / "smollm2_top6144_wordnet_triples.npz", allow_pickle=False)
+    triples, names = stored["triples"], stored["relations"].tolist()
+    pairs = np.unique(triples[triples[:, 1] == names.index("@")][:, [0, 2]], axis=0).astype(np.int64)
+    rows = np.load(data / "smollm2_top6144_f16.npy", allow_pickle=False).astype(np.float32)
+    return Graph(len(rows), pairs[:, 0], pairs[:, 1]), rows
+
+
+def wn18rr(data: Path) -> Problem:
+    """WN18RR's largest relation, between all the items it names, over Gaussian rows."""
+    stored = np.load(data / "wn18rr.npz", allow_pickle=False)
+    triples = np.concatenate([stored[name] for name in stored.files if stored[name].ndim == 2])
+    largest = int(np.bincount(triples[:, 1]).argmax())
+    pairs = np.unique(triples[triples[:, 1] == largest][:, [0, 2]], axis=0)
+    names, ends = np.unique(pairs, return_inverse=True)
+    ends = ends.reshape(pairs.shape).astype(np.int64)
+    return Graph(len(names), ends[:, 0], ends[:, 1]), gaussian(len(names), 512, seed=1)
+
+
+THREADS = 2
+CASES = {
+    "256": Case(permutation(256, 32), 5, 5, Descent()),
+    "512": Case(permutation(512, 64), 3, 9, Descent()),
+    "1024": Case(permutation(1024, 128), 2, 18, Descent(threads=THREADS)),
+    "large": Case(permutation(4096, 512), 2, 20, Descent(threads=THREADS)),
+    "wordnet": Case(wordnet, 4, 16, Descent(threads=THREADS), needs_data=True),
+    "wn18rr": Case(wn18rr, 4, 32, Descent(threads=THREADS, share=1 / 16, steps=1_200, widen=0), needs_data=True),
+    "tokens": Case(permutation(49152, 576), 2, 48, Descent(threads=THREADS, share=1 / 16, steps=1_200, widen=0)),
+}
+QUICK = ("256", "512", "1024")
+
+
+def main(
+    cases: tyro.conf.Positional[tuple[str, ...]] = QUICK,
+    data: Path = Path("../shared/data"),
+    shape: Annotated[str | None, tyro.conf.arg(metavar="HEADSxWIDTH")] = None,
+) -> None:
+    """Fit each problem once and print what it took."""
+    for name in cases:
+        case = CASES[name]
+        graph, embedding = case.make(data)
+        heads, width = (case.heads, case.key_width) if shape is None else map(int, shape.split("x"))
+        begun = time.perf_counter()
+        map_ = suitable_map(embedding)
+        fitted = fit(
+            graph, embedding, heads=heads, key_width=width, seed=case.seed, map=map_, how=case.how,
+            progress=lambda standing: print(f"  {standing}", flush=True),
+        )  # fmt: skip
+        seconds, certificate = time.perf_counter() - begun, fitted.certificate
+        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+        print(
+            f"{name}: {graph.items} items, {graph.relations} relations, d_model {embedding.shape[1]}, map {map_}, "
+            f"{heads} × {width} = D_K {heads * width}: {certificate.verdict}, {certificate.missed} missed, "
+            f"{certificate.false_pairs} false, margin {certificate.normalised_margin:.2e}, {fitted.attempts} attempts, "
+            f"{fitted.steps} steps, {seconds:.1f} s, peak {memory:.2f} GiB",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    tyro.cli(main)
