@@ -1,0 +1,172 @@
+"""Ways to fit that docs/fit.md compares: given a problem, a shape and a seed, each says whether pairs came apart."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from numpy import ndarray
+from scipy.optimize import minimize
+from scipy.special import expit
+
+from manyheads import Graph
+from manyheads._native import Fitting64, HardTraining
+from manyheads.construct import Descent, compressive, linear_map, mapped
+from manyheads.construct.fit.descent import Engine, Weights
+from manyheads.construct.fit.starts import SCALE, random_start, shrunk_start
+from manyheads.matching import equitable_matchings, split_by_head
+from manyheads.training.native import _settings
+from manyheads.training.problem import initial_weights, problem_of
+from manyheads.training.run import Run, fingerprint
+
+Method = Callable[[Graph, ndarray, int, int, int], bool]
+CONTEXT_STEPS = 60_000
+NO_WIDENING = Descent(widen=0)
+
+
+def contexts(share: float) -> Method:
+    """The paper's step and contexts, a share of them around hard pairs, the rate decayed over the last half."""
+
+    def method(graph: Graph, rows: ndarray, heads: int, key_width: int, seed: int) -> bool:
+        run = Run(
+            items=graph.items, d_model=rows.shape[1], heads=heads, key_width=key_width, seed=seed,
+            graph=fingerprint(graph), embedding=fingerprint(rows), positive_weight=15.0,
+        )  # fmt: skip
+        settings = _settings(run, problem_of(run, graph=graph, embedding=rows))
+        hard = HardTraining(settings, graph.row_starts, graph.targets, rows, 4 * graph.items)
+        hard.set_weights(*initial_weights(run), 0.0)
+        rates = 1e-3 * np.clip(np.linspace(2, 0, CONTEXT_STEPS, endpoint=False), 0, 1)
+        finding = hard.burst(rates.tolist(), share, 0.2, 1_000, math.inf).finding
+        return bool(finding.low < finding.high)
+
+    return method
+
+
+def full(how: Descent = NO_WIDENING, start: Callable[..., Weights] | None = None, chain: int = 1) -> Method:
+    """Full gradients of the squared hinge, from some start, and then from what is left of each failure."""
+
+    def method(graph: Graph, rows: ndarray, heads: int, key_width: int, seed: int) -> bool:
+        weights = (start or small_random)(graph, rows, heads, key_width, seed)
+        for _ in range(chain):
+            came = Engine(graph, rows, heads=heads, key_width=key_width, how=how).run(weights)
+            if came.separated:
+                return True
+            weights = shrunk_start(came.weights)
+        return False
+
+    return method
+
+
+def small_random(graph: Graph, rows: ndarray, heads: int, key_width: int, seed: int) -> Weights:
+    """What `fit` begins with."""
+    return random_start(rows.shape[1], heads=heads, key_width=key_width, seed=seed)
+
+
+def large_random(graph: Graph, rows: ndarray, heads: int, key_width: int, seed: int) -> Weights:
+    """The same with scores of standard deviation one."""
+    query, key, threshold = small_random(graph, rows, heads, key_width, seed)
+    return query / SCALE, key / SCALE, threshold
+
+
+def from_construction(graph: Graph, rows: ndarray, heads: int, key_width: int, seed: int) -> Weights:
+    """Construction II with as many blocks as there are heads, scaled to a threshold of 1.5."""
+    layer = compressive(graph, rows, key_width=key_width, seed=seed, block_size=-(-graph.items // heads))
+    query, key = (np.zeros((heads, rows.shape[1], key_width)) for _ in range(2))
+    query[: layer.heads], key[: layer.heads] = layer.query, layer.key
+    scale = math.sqrt(1.5 / layer.threshold)
+    return query * scale, key * scale, 1.5
+
+
+def from_svd(graph: Graph, rows: ndarray, heads: int, key_width: int, seed: int) -> Weights:
+    """Each head the truncated SVD of the whitened relation matrix of a random share of the relations."""
+    owner = np.random.default_rng(seed).integers(heads, size=graph.relations)
+    blocks = [(graph.sources[owner == head], graph.targets[owner == head]) for head in range(heads)]
+    return _svd_start(rows, blocks, key_width)
+
+
+def from_matchings(graph: Graph, rows: ndarray, heads: int, key_width: int, seed: int) -> Weights:
+    """The same with the relations dealt to the heads by the equitable matchings of construction IV."""
+    owner = equitable_matchings(graph, block_size=-(-graph.relations // heads))
+    return _svd_start(rows, split_by_head(graph, owner), key_width)
+
+
+def _svd_start(rows: ndarray, blocks: list[tuple[ndarray, ndarray]], key_width: int) -> Weights:
+    matrix = linear_map(rows, "whiten")
+    white = mapped(rows, matrix)
+    queries, keys = [], []
+    for sources, targets in blocks:
+        left, strengths, right = np.linalg.svd(white[sources].T @ white[targets])
+        roots = np.sqrt(strengths[:key_width])
+        queries.append(matrix @ (left[:, :key_width] * roots))
+        keys.append(matrix @ (right[:key_width].T * roots))
+    query, key = np.array(queries), np.array(keys)
+    scale = SCALE / math.sqrt(float(np.std(rows @ query[0] @ key[0].T @ rows.T)))
+    return query * scale, key * scale, 1.5
+
+
+def lbfgs(graph: Graph, rows: ndarray, heads: int, key_width: int, seed: int) -> bool:
+    """L-BFGS on the same squared hinge in double precision."""
+    fitting = Fitting64(graph.row_starts, graph.targets, rows, heads, key_width, 1)
+    shape = (2, heads, rows.shape[1], key_width)
+    opened = False
+
+    def loss(flat: ndarray) -> tuple[float, ndarray]:
+        nonlocal opened
+        threshold = float(flat[-1])
+        fitting.set_weights(*flat[:-1].reshape(shape), threshold)
+        found = fitting.look(-math.inf, threshold - 1, threshold + 1, threshold, NO_WIDENING.weight)
+        opened = opened or found.low < found.high
+        gradient = np.concatenate([np.stack(fitting.gradient()).ravel(), [found.by_ceiling + found.by_summit]])
+        return found.loss, gradient
+
+    query, key, threshold = small_random(graph, rows, heads, key_width, seed)
+    first = np.concatenate([np.stack([query, key]).ravel(), [threshold]])
+    minimize(loss, first, jac=True, method="L-BFGS-B", options={"maxiter": 2_000, "maxcor": 20})
+    return opened
+
+
+def blas(kind: str, steps: int = 1_000, rate: float = 0.25) -> Method:
+    """Full batches by matrix products in numpy, Adam as in Descent, with other losses over the same pairs."""
+
+    def method(graph: Graph, rows: ndarray, heads: int, key_width: int, seed: int) -> bool:
+        related = graph.adjacency()
+        query, key, threshold = small_random(graph, rows, heads, key_width, seed)
+        weights = np.stack([query, key]).astype(np.float32)
+        first, second, first_tau, second_tau = np.zeros_like(weights), np.zeros_like(weights), 0.0, 0.0
+        rates = Descent(steps=steps, rate=rate).rates()
+        beta = 0.98
+        for step, now in enumerate(rates, 1):
+            queries, keys = rows @ weights[0], rows @ weights[1]
+            scores = queries @ keys.swapaxes(1, 2)
+            winner = scores.argmax(axis=0)
+            best = scores.max(axis=0)
+            if best[related].min() > best[~related].max():
+                return True
+            slope = _slope(kind, scores - threshold, related)
+            for_relations = slope * (np.arange(heads)[:, None, None] == winner)
+            slope = np.where(related, for_relations, slope).astype(np.float32)
+            gradient = np.stack([rows.T @ (slope @ keys), rows.T @ (slope.swapaxes(1, 2) @ queries)])
+            tau = -float(slope.sum())
+            first = beta * first + (1 - beta) * gradient
+            second = beta * second + (1 - beta) * gradient**2
+            first_tau = beta * first_tau + (1 - beta) * tau
+            second_tau = beta * second_tau + (1 - beta) * tau**2
+            correct = now / math.sqrt(1 - beta**step)
+            weights -= (correct * first / (np.sqrt(second) + 1e-12)).astype(np.float32)
+            threshold -= correct * first_tau / (math.sqrt(second_tau) + 1e-12)
+        return False
+
+    return method
+
+
+def _slope(kind: str, distance: ndarray, related: ndarray) -> ndarray:
+    """∂loss/∂score of every head and pair."""
+    weight = NO_WIDENING.weight
+    if kind == "squared hinge":
+        return np.where(related, -weight * np.maximum(1 - distance, 0), np.maximum(distance + 1, 0))
+    if kind == "hinge":
+        return np.where(related, -weight * (distance < 1), distance > -1).astype(np.float64)
+    if kind == "logistic":
+        return np.where(related, -weight * expit(-distance), expit(distance))
+    raise ValueError(kind)
