@@ -66,8 +66,8 @@ CASES = {
     "1024": Case(permutation(1024, 128), 2, 18, Descent(threads=THREADS)),
     "large": Case(permutation(4096, 512), 2, 20, Descent(threads=THREADS)),
     "wordnet": Case(wordnet, 4, 16, Descent(threads=THREADS), needs_data=True),
-    "wn18rr": Case(wn18rr, 4, 32, Descent(threads=THREADS, share=1 / 16, steps=1_200, widen=0), needs_data=True),
-    "tokens": Case(permutation(49152, 576), 2, 48, Descent(threads=THREADS, share=1 / 16, steps=1_200, widen=0)),
+    "wn18rr": Case(wn18rr, 4, 32, Descent(threads=THREADS, widen=0), needs_data=True),
+    "tokens": Case(permutation(49152, 576), 2, 48, Descent(threads=THREADS, widen=0)),
 }
 QUICK = ("256", "512", "1024")
 
