@@ -17,6 +17,7 @@ from manyheads.cli.certify import Certify
 from manyheads.cli.compile import Compile
 from manyheads.cli.export import Export
 from manyheads.cli.measure import Measure
+from manyheads.cli.paper import Paper
 from manyheads.cli.results import Results
 from manyheads.cli.train import Train
 from manyheads.errors import InputError
@@ -29,6 +30,7 @@ COMMANDS: dict[str, Callable[..., Command]] = {
     "train": Train,
     "measure": Measure,
     "results": Results,
+    "paper": Paper,
     "bench": Bench,
 }
 DESCRIPTION = """How many relations can one attention layer hold, and into how many

@@ -1,0 +1,188 @@
+"""`manyheads paper`: the paper's figures, tables and claims, run again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import tyro
+
+from manyheads.cli.answer import Answer, Flag
+from manyheads.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import RenderableType
+
+    from manyheads.paper import Rows, Scale, Verdict
+    from manyheads.paper.reproduce import Reproduction
+    from manyheads.sweep import Workers
+
+Count = Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="(default: the paper's)")]
+VERBS = ("all", "list", "claims")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Paper:
+    """Run the paper's experiments again, draw its figures, and put each claim beside what was measured.
+
+    Say what: all, some of fig1 … fig13, table1, table2; or `list` (what each needs and how long it takes here) or
+    `claims` (the verdicts on what is there). Every run is stored as soon as it ends: stop at any time, and the same
+    command goes on where it stopped.
+    """
+
+    what: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="[WHAT …]")] = ("all",)
+    """all, list, claims, or names such as fig3 table1."""
+    quick: Flag = False
+    """A sketch in minutes: 3 seeds, fewer points, no problem beyond 512 items; marked as such."""
+    seeds: Count = None
+    """Seeds at every point."""
+    up_to: Count = None
+    """Leave out problems with more items."""
+    steps: Count = None
+    """Step limit of every run."""
+    store: Path = Path("paper.db")
+    """Where results are kept and looked up."""
+    from_rows: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = None
+    """Run nothing: take what is in this file of rows (.jsonl.gz)."""
+    save_rows: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = None
+    """Write the rows behind the figures (.jsonl.gz)."""
+    out: Path = Path("paper-output")
+    """The folder for the pictures and the page."""
+    workers: Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="(default: one a core)")] = None
+    """How many runs are trained at once."""
+    dask: Annotated[str | None, tyro.conf.arg(metavar="ADDRESS", help_behavior_hint="")] = None
+    """Train on the Dask cluster at this address, e.g. tcp://host:8786."""
+    json: Flag = False
+    """Print JSON instead of a table."""
+
+    def run(self) -> Answer:
+        """Run what is missing, draw, judge, tell."""
+        from manyheads.paper import NAMES, Scale, exhibit
+
+        scale = Scale(self.seeds, self.up_to, self.steps, self.quick)
+        verbs = [word for word in self.what if word in VERBS]
+        if verbs and len(self.what) > 1:
+            raise InputError(f"'{verbs[0]}' stands alone, without {', '.join(w for w in self.what if w != verbs[0])}")
+        names = NAMES if verbs else tuple(dict.fromkeys(self.what))
+        for name in names:
+            exhibit(name)
+        if self.what == ("list",):
+            return self._list(names, scale)
+        rows = self._rows(names, scale, train=self.what != ("claims",))
+        if self.what == ("claims",):
+            from manyheads.paper import verdicts
+
+            found = verdicts(names, rows, scale)
+            return Answer({"claims": [vars(verdict) for verdict in found]}, shown_verdicts(found), yes=True)
+        return self._present(names, rows, scale)
+
+    def _rows(self, names: Sequence[str], scale: Scale, *, train: bool) -> Rows:
+        from manyheads.paper import needed, read_rows, stored_rows
+        from manyheads.paper.reproduce import left, measure_rows
+        from manyheads.sweep import Store
+
+        if self.from_rows is not None:
+            return read_rows(self.from_rows)
+        if not train:
+            with Store.read(self.store) as store:
+                return stored_rows(store, needed(names, scale))
+        with self._workers() as workers, Store.write(self.store) as store:
+            runs = needed(names, scale)
+            missing = left(names, store, scale)
+            self._say(f"{len(runs) - len(missing):,} of {len(runs):,} runs are stored, {len(missing):,} are left")
+            try:
+                from manyheads.cli.progress import progress
+
+                with progress("runs") as report:
+                    return measure_rows(
+                        names, store, scale, workers=workers, progress=lambda told: report(told.done, told.total)
+                    )
+            except KeyboardInterrupt:
+                still = len(left(names, store, scale))
+                raise KeyboardInterrupt(
+                    f"interrupted; {len(runs) - still:,} of {len(runs):,} runs are in {self.store}, "
+                    "and the same command goes on from there"
+                ) from None
+
+    def _present(self, names: Sequence[str], rows: Rows, scale: Scale) -> Answer:
+        from manyheads.cli.shown import shown_files
+        from manyheads.paper import needed, write_rows
+        from manyheads.paper.page import page
+        from manyheads.paper.reproduce import present
+
+        made = present(names, rows, scale, self.out)
+        written = [path for one in made.shown for path in one.files]
+        report = self.out / "paper.md"
+        report.write_text(page(made), encoding="utf-8")
+        written.append(report)
+        if self.save_rows is not None:
+            write_rows(self.save_rows, rows, needed(names, scale))
+            written.append(self.save_rows)
+        return Answer(facts=_facts(made), shown=[*shown_verdicts(made.verdicts), *shown_files(written)], yes=True)
+
+    def _list(self, names: Sequence[str], scale: Scale) -> Answer:
+        from rich.table import Table
+
+        from manyheads.paper import exhibit, needed, read_rows, stored_rows
+        from manyheads.paper.estimate import Speed
+        from manyheads.sweep import Store
+
+        if self.from_rows is not None:
+            rows = read_rows(self.from_rows)
+        elif self.store.exists():
+            with Store.read(self.store) as store:
+                rows = stored_rows(store, needed(names, scale))
+        else:
+            from manyheads.paper import Rows
+
+            rows = Rows(())
+        speed = Speed()
+        table = Table(box=None, padding=(0, 2, 0, 0))
+        for heading in ("name", "runs", "stored", "time left", "what"):
+            table.add_column(heading, justify="right" if heading in ("runs", "stored", "time left") else "left")
+        facts = []
+        for name in (*names, "all"):
+            runs = needed(names, scale) if name == "all" else list(exhibit(name).runs(scale))
+            missing = [run for run in runs if run.id not in rows]
+            seconds = speed.seconds(missing, workers=self.workers)
+            title = "everything, each run once" if name == "all" else exhibit(name).TITLE
+            table.add_row(name, f"{len(runs):,}", f"{len(runs) - len(missing):,}", f"{seconds / 60:.1f} min", title)
+            facts.append({"name": name, "title": title, "runs": len(runs), "missing": len(missing), "seconds": seconds})
+        return Answer({"exhibits": facts}, [table], yes=True)
+
+    def _workers(self) -> Workers:
+        from manyheads.sweep import dask, threads
+
+        if self.dask is None:
+            return threads(self.workers)
+        if self.workers is not None:
+            raise InputError("--workers does not apply: the Dask cluster has its own")
+        return dask(self.dask)
+
+    def _say(self, line: str) -> None:
+        import sys
+
+        print(line, file=sys.stderr, flush=True)
+
+
+def shown_verdicts(verdicts: Sequence[Verdict]) -> list[RenderableType]:
+    """The table of claims, and the tally."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from manyheads.paper.page import tally
+
+    table = Table(box=None, padding=(0, 2, 1, 0))
+    for heading in ("#", "the paper says", "measured", "verdict"):
+        table.add_column(heading, overflow="fold")
+    for verdict in verdicts:
+        table.add_row(*map(Text, (verdict.claim, verdict.says, verdict.measured or verdict.why, verdict.outcome)))
+    return [table, Text(tally(verdicts))]
+
+
+def _facts(made: Reproduction) -> dict[str, object]:
+    exhibits = [vars(one) | {"files": [str(path) for path in one.files]} for one in made.shown]
+    return {"exhibits": exhibits, "claims": [vars(verdict) for verdict in made.verdicts]}

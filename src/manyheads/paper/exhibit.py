@@ -1,0 +1,59 @@
+"""Exhibit: a figure or table of the paper: what it runs, how it is drawn, what it claims."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Protocol, cast
+
+from matplotlib.figure import Figure
+
+from manyheads.errors import InputError
+from manyheads.paper.rows import Rows
+from manyheads.paper.scale import Scale
+from manyheads.paper.verdict import Verdict
+from manyheads.sweep.record import Meant
+
+
+class Exhibit(Protocol):
+    """What every module of a figure or table has."""
+
+    TITLE: str
+
+    def runs(self, scale: Scale) -> Sequence[Meant]:
+        """Everything it needs to have been run."""
+
+    def draw(self, rows: Rows, scale: Scale) -> Figure:
+        """The picture, from rows alone."""
+
+    def caption(self, rows: Rows, scale: Scale) -> str:
+        """What the picture shows, in numbers from the rows."""
+
+    def claims(self, rows: Rows, scale: Scale) -> list[Verdict]:
+        """The claims of the paper that it bears on."""
+
+
+FIGURES = tuple(f"fig{number}" for number in (1, 2, 3, 4, 5, 6, 8, 9, 10, 11, 12, 13))
+TABLES = ("table1", "table2")
+NAMES = (*FIGURES, *TABLES)
+
+
+def exhibit(name: str) -> Exhibit:
+    """The module of this name; an unknown one is refused with those there are."""
+    if name not in NAMES:
+        near = difflib.get_close_matches(name, NAMES, n=1)
+        hint = f" (did you mean {near[0]}?)" if near else ""
+        raise InputError(f"there is no '{name}' in the paper{hint}: choose from all, {', '.join(NAMES)}")
+    return cast(Exhibit, import_module(f"manyheads.paper.{name}"))
+
+
+def needed(names: Sequence[str], scale: Scale) -> list[Meant]:
+    """The runs of all these exhibits, each once."""
+    return list({run.id: run for name in names for run in exhibit(name).runs(scale)}.values())
+
+
+def verdicts(names: Sequence[str], rows: Rows, scale: Scale) -> list[Verdict]:
+    """The claims of all these exhibits, each once, in the order of their numbers."""
+    found = {verdict.claim: verdict for name in names for verdict in exhibit(name).claims(rows, scale)}
+    return sorted(found.values(), key=lambda verdict: (int("".join(filter(str.isdigit, verdict.claim))), verdict.claim))

@@ -1,0 +1,80 @@
+"""Figure 2: the head count h* that attains D_K*."""
+
+from __future__ import annotations
+
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
+
+from manyheads.draw.style import BLUE, GREEN, VERMILLION, look, panels
+from manyheads.paper import fig9
+from manyheads.paper.panel import BASE
+from manyheads.paper.pictures import HEADS, found_thresholds, head_spread
+from manyheads.paper.rows import Rows
+from manyheads.paper.scale import Scale
+from manyheads.paper.verdict import Verdict, judged, missing
+
+TITLE = "The head count that needs the smallest key budget"
+LINES = {16: (VERMILLION, "o"), 32: (BLUE, "s"), 64: (GREEN, "D")}
+runs = fig9.runs
+
+
+def draw(rows: Rows, scale: Scale) -> Figure:
+    """h* over the items, a line for each d_model; bars reach the head counts that no paired test tells from h*."""
+    found = found_thresholds(BASE, rows, scale)
+    with look():
+        figure, ((axes,),) = panels(1, 1)
+        for offset, (d_model, (colour, marker)) in enumerate(LINES.items()):
+            line = [(panel, one) for panel, one in found if panel.d_model == d_model]
+            if not line:
+                continue
+            errors = list(zip(*(head_spread(one) for _, one in line), strict=True))
+            axes.errorbar(
+                [panel.items * (0.97 + 0.03 * offset) for panel, _ in line],
+                [one.heads or 0 for _, one in line],
+                yerr=errors,
+                color=colour,
+                marker=marker,
+                capsize=3,
+                elinewidth=1,
+                label=f"$d_{{model}}$ = {d_model}",
+            )
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.set_xticks([64, 128, 256, 512], ["64", "128", "256", "512"])
+        axes.set_yticks(HEADS, [str(heads) for heads in HEADS])
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_minor_locator(NullLocator())
+        axes.set_xlabel("items m")
+        axes.set_ylabel("$h^*$")
+        axes.legend(loc="upper left")
+    return figure
+
+
+def caption(rows: Rows, scale: Scale) -> str:
+    """The extremes."""
+    found = found_thresholds(BASE, rows, scale)
+    if not found:
+        return "No threshold was found."
+    most = max(found, key=lambda pair: pair[1].heads or 0)
+    return (
+        f"h* goes up to {most[1].heads} (m = {most[0].items}, d_model = {most[0].d_model}). Bars: head counts with a "
+        "tested D_K within 10 % of D_K* whose F1 a paired t-test does not tell from that of h*."
+    )
+
+
+def claims(rows: Rows, scale: Scale) -> list[Verdict]:
+    """Claim 8."""
+    says = "h* grows with m and as d_model shrinks"
+    found = {(panel.items, panel.d_model): one for panel, one in found_thresholds(BASE, rows, scale)}
+    pairs = [((m, d), (2 * m, d)) for m, d in found if (2 * m, d) in found]
+    pairs += [((m, 2 * d), (m, d)) for m, d in found if (m, 2 * d) in found]
+    if not pairs:
+        return [missing("8", says, "no two neighbouring thresholds")]
+    central = sum((found[small].heads or 0) <= (found[large].heads or 0) for small, large in pairs)
+    within = sum((found[small].heads_low or 0) <= (found[large].heads_high or 0) for small, large in pairs)
+    measured = (
+        f"h* does not fall in {central} of {len(pairs)} neighbouring pairs of the grid, within its ranges in {within}"
+    )
+    return [
+        judged("8", says, measured, within == len(pairs), "yardstick: no pair contradicts it beyond the ranges of h*")
+    ]

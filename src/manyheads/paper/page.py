@@ -1,0 +1,95 @@
+"""The report as a page of Markdown, generated from the rows alone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from manyheads.paper.exhibit import needed
+from manyheads.paper.reproduce import Reproduction, Shown
+from manyheads.paper.verdict import Verdict
+
+INTRODUCTION = """
+Every figure and table of "A Capacity-Based Rationale for Multi-Head Attention" (M. Adler, arXiv 2509.22840) that has
+been run here, and each claim beside what was measured. This page and its pictures follow from the rows alone:
+`manyheads paper all --from-rows docs/data/paper.jsonl.gz --out docs/paper`.
+""".strip()
+CHOICES = """
+- Key budgets: 12 for each head count, evenly on a logarithmic axis from 0.35 to 2.4 times m·log2 m/d_model (0.45 to
+  1.6 on the diagonal from m = 1024, 0.2 to 1.2 for r ≥ 2, 0.35 to 4 under softmax, 0.5 to 6 for values), rounded to
+  whole key widths. The paper does not state its grids.
+- Head counts: powers of two up to 64, as in the paper.
+- W_Q, W_K start with standard deviation d_model^(−1/2). Weights at the stop are tested, not the best ones.
+- (1024, 32) is absent from the paper's Table 2 and is trained for up to 80,000 steps; 3 seeds at (2048, 256) and
+  (4096, 512).
+- Softmax panels: (64, 16), (64, 32), (128, 16), (128, 32), (256, 32), (256, 64); the paper names only (64, 32).
+- Value channel: d_msg = d_model, W_V of variance 1/d_msg, stop after 5 checks without a new best validation error.
+- The paper's D_K* are read off Table 1 as d_k* times the likeliest power of two: inference, not publication.
+""".strip()
+
+
+def page(reproduction: Reproduction) -> str:
+    """Verdicts first, then every exhibit, then how it was made."""
+    names = [one.name for one in reproduction.shown]
+    quick = (
+        "\n**Quick: a sketch with 3 seeds and fewer points, not the reproduction.**\n"
+        if reproduction.scale.quick
+        else ""
+    )
+    parts = [
+        "# The paper, again",
+        INTRODUCTION,
+        quick.strip(),
+        "## Verdicts",
+        tally(reproduction.verdicts),
+        verdict_table(reproduction.verdicts),
+        "## Figures and tables",
+        *(_section(one) for one in reproduction.shown),
+        "## Choices where the paper is silent",
+        CHOICES,
+        "## How it was made",
+        _made(reproduction, names),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def tally(verdicts: Sequence[Verdict]) -> str:
+    """How many of each."""
+    counts = Counter(verdict.outcome for verdict in verdicts)
+    return (
+        ", ".join(
+            f"{counts[outcome]} {outcome}" for outcome in ("reproduced", "differs", "not attempted") if counts[outcome]
+        )
+        + "."
+    )
+
+
+def verdict_table(verdicts: Sequence[Verdict]) -> str:
+    """Claim, paper, measured, verdict."""
+    lines = ["| # | the paper says | measured | verdict | by which yardstick, and why |", "|---|---|---|---|---|"]
+    lines += [f"| {v.claim} | {v.says} | {v.measured} | **{v.outcome}** | {v.why} |" for v in verdicts]
+    return "\n".join(lines)
+
+
+def _section(one: Shown) -> str:
+    heading = f"### {_spoken(one.name)}: {one.title}"
+    picture = next((path for path in one.files if path.suffix == ".png"), None)
+    missing = f" {one.runs - one.done:,} of its {one.runs:,} runs are missing." if one.done < one.runs else ""
+    return "\n\n".join(
+        [heading, *([f"![{one.title}](paper/{picture.name})"] if picture else []), one.caption + missing]
+    )
+
+
+def _spoken(name: str) -> str:
+    return name.replace("fig", "Figure ").replace("table", "Table ")
+
+
+def _made(reproduction: Reproduction, names: Sequence[str]) -> str:
+    runs = needed(names, reproduction.scale)
+    rows = reproduction.rows.of(runs)
+    machine = ", ".join(f"{name} {value}" for name, value in sorted(reproduction.rows.machine.items()))
+    seconds, steps = sum(row.seconds for row in rows), sum(row.steps for row in rows)
+    return (
+        f"{len(rows):,} of {len(runs):,} runs, {steps / 1e6:,.0f} million steps, {seconds / 3600:.1f} hours of a core. "
+        f"Machine: {machine or 'unknown'}."
+    )

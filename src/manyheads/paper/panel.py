@@ -1,0 +1,129 @@
+"""Panel: one problem of the paper, swept over head counts and key budgets: what one panel of its curves shows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from manyheads.capacity import Point, Threshold, points, threshold
+from manyheads.paper.rows import Rows
+from manyheads.paper.scale import Scale
+from manyheads.training import Run, step_limit
+from manyheads.training.run import Aggregation, Objective
+
+# Key budgets run from `low` to `high` times m'·log2 m/d_model, evenly on a logarithmic axis: the paper does not state
+# its grids, and these enclose every threshold it reports.
+WINDOW = (0.35, 2.4)
+REGULAR_WINDOW = (0.2, 1.2)
+SOFTMAX_WINDOW = (0.35, 4.0)
+DIAGONAL_WINDOW = (0.45, 1.6)  # of the large problems, where a run takes many seconds and the law holds best
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A problem, and the window of key budgets in which its transition is looked for."""
+
+    items: int
+    d_model: int
+    graph: str = "permutation"
+    degree: int = 1
+    rule: Aggregation = "max"
+    objective: Objective = "edges"
+    window: tuple[float, float] = WINDOW
+    paper_seeds: int = 10
+
+    @property
+    def compression(self) -> float:
+        """λ = m/d_model."""
+        return self.items / self.d_model
+
+    @property
+    def relations(self) -> int:
+        """m'."""
+        return self.items * self.degree
+
+    def law(self, log: str = "log2") -> float:
+        """The paper's x: m'·log m/d_model."""
+        return self.relations * (math.log2 if log == "log2" else math.log)(self.items) / self.d_model
+
+    def __str__(self) -> str:
+        degree = f", r = {self.degree}" if self.graph == "regular" else ""
+        return f"m = {self.items}, $d_{{model}}$ = {self.d_model}{degree}"
+
+    def shapes(self, scale: Scale) -> list[tuple[int, int]]:
+        """(heads, key width), the widths nearest to the key budgets of the window."""
+        low, high = (share * self.law() for share in self.window)
+        budgets = np.geomspace(low, high, scale.budgets)
+        return [
+            (heads, width)
+            for heads in scale.head_counts
+            for width in sorted({round(budget / heads) for budget in budgets})
+            if width >= 1
+        ]
+
+    def seeds(self, scale: Scale) -> range:
+        """The seeds of every point."""
+        return scale.seeds_at(self.items, self.d_model, paper=self.paper_seeds)
+
+    def run(self, heads: int, key_width: int, seed: int, scale: Scale) -> Run:
+        """One run of the paper's protocol at this problem."""
+        return Run(
+            items=self.items,
+            d_model=self.d_model,
+            heads=heads,
+            key_width=key_width,
+            seed=seed,
+            graph=self.graph,
+            degree=self.degree,
+            rule=self.rule,
+            objective=self.objective,
+            steps=scale.limit(step_limit(self.items, self.d_model, self.rule)),
+        )
+
+    def runs(self, scale: Scale) -> list[Run]:
+        """Every run of the panel; none where it is larger than the scale allows."""
+        if self.items > scale.most_items:
+            return []
+        shapes = self.shapes(scale)
+        return [self.run(heads, width, seed, scale) for heads, width in shapes for seed in self.seeds(scale)]
+
+    def points(self, rows: Rows, scale: Scale, score: str = "micro_f1") -> list[Point]:
+        """What was measured, by (heads, key width); a point without all of its seeds is absent."""
+        runs = self.runs(scale)
+        found = [(run.heads, run.key_width, run.seed, value) for run, value in rows.scores(runs, score)]
+        return [point for point in points(found) if len(point.scores) == len(self.seeds(scale))]
+
+    def threshold(self, rows: Rows, scale: Scale) -> Threshold:
+        """D_K* and h* as App. A.2 defines them."""
+        return threshold(self.points(rows, scale))
+
+    def complete(self, rows: Rows, scale: Scale) -> bool:
+        """Whether every run of the panel has a row."""
+        runs = self.runs(scale)
+        return bool(runs) and all(run.id in rows for run in runs)
+
+
+def complete(panels: Sequence[Panel], rows: Rows, scale: Scale) -> list[Panel]:
+    """Those of the panels that were run to the end."""
+    return [panel for panel in panels if panel.complete(rows, scale)]
+
+
+BASE = tuple(Panel(items, d_model) for items in (64, 128, 256, 512) for d_model in (16, 32, 64))
+DIAGONAL = (
+    *(Panel(8 * d_model, d_model) for d_model in (16, 32, 64)),
+    *(Panel(8 * d_model, d_model, window=DIAGONAL_WINDOW) for d_model in (128, 256, 512)),
+)
+EXTREME = Panel(1024, 32)
+THRESHOLDS = (*BASE, *(panel for panel in DIAGONAL if panel not in BASE), EXTREME)
+
+REGULAR = tuple(
+    Panel(128, 32, graph="regular", degree=degree, window=REGULAR_WINDOW if degree > 1 else WINDOW)
+    for degree in (1, 2, 4, 8, 16, 32)
+)
+SOFTMAX = tuple(
+    Panel(items, d_model, rule="softmax", window=SOFTMAX_WINDOW, paper_seeds=3)
+    for items, d_model in ((64, 16), (64, 32), (128, 16), (128, 32), (256, 32), (256, 64))
+)

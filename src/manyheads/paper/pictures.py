@@ -1,0 +1,123 @@
+"""What the paper's figures have in common: curves over the key budget, thresholds with their ranges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, NullLocator, ScalarFormatter
+
+from manyheads.capacity import Point, Threshold
+from manyheads.capacity.threshold import TARGET
+from manyheads.draw.style import GREY, look, panels
+from manyheads.paper.panel import Panel
+from manyheads.paper.rows import Rows
+from manyheads.paper.scale import Scale
+
+HEADS = (1, 2, 4, 8, 16, 32, 64)
+MARKERS = dict(zip(HEADS, "osD^vPX", strict=True))
+# head counts have an order, so their colours have one
+COLOURS = dict(zip(HEADS, mpl.colormaps["viridis"].resampled(8).colors, strict=False))  # type: ignore[attr-defined]
+
+
+def curves(
+    chosen: Sequence[Panel],
+    rows: Rows,
+    scale: Scale,
+    *,
+    columns: int,
+    score: str = "micro_f1",
+    target: float | None = TARGET,
+) -> Figure:
+    """One panel for each problem: the mean score over the key budget, a line for each head count, 95 % intervals."""
+    with look():
+        figure, grid = panels(-(-len(chosen) // columns), columns)
+        for axes, panel in zip(grid.flat, chosen, strict=False):
+            curve_panel(axes, panel.points(rows, scale, score), target=target)
+            axes.set_title(str(panel))
+        for axes in list(grid.flat)[len(chosen) :]:
+            axes.set_visible(False)
+        for axes in grid[-1]:
+            axes.set_xlabel("key budget $D_K = h·d_k$")
+        for axes in grid[:, 0]:
+            axes.set_ylabel("mean test micro-F1" if score == "micro_f1" else "mean test squared error")
+        handles = {
+            label: handle for axes in grid.flat for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+        }
+        order = sorted(handles, key=lambda label: int(label.split()[0]))
+        figure.legend([handles[label] for label in order], order, loc="outside right center")
+    return figure
+
+
+def curve_panel(axes: Axes, points: Sequence[Point], *, target: float | None = TARGET) -> None:
+    """The curves of one problem."""
+    for heads in sorted({point.heads for point in points}):
+        line = [point for point in points if point.heads == heads]
+        low, high = zip(*(point.interval for point in line), strict=True)
+        means = [point.mean for point in line]
+        # an interval around a mean of shares is cut at 1, beyond which no share lies
+        top = [min(above, 1.0) if target is not None else above for above in high]
+        errors = [
+            [m - max(b, 0.0) for m, b in zip(means, low, strict=True)],
+            [max(0.0, t - m) for m, t in zip(means, top, strict=True)],
+        ]
+        axes.errorbar(
+            [point.key_budget for point in line],
+            means,
+            yerr=errors,
+            color=COLOURS[heads],
+            marker=MARKERS[heads],
+            linewidth=1.4,
+            elinewidth=0.9,
+            capsize=2,
+            label=f"{heads} head{'s' if heads > 1 else ''}",
+        )
+    if target is not None:
+        axes.axhline(target, color=GREY, linestyle=":", linewidth=1)
+        axes.set_ylim(0, 1.03)
+    axes.set_xscale("log")
+    plain_ticks(axes, [point.key_budget for point in points])
+
+
+def plain_ticks(axes: Axes, budgets: Sequence[float]) -> None:
+    """A logarithmic axis with the numbers people count in."""
+    if not budgets:
+        return
+    low, high = min(budgets), max(budgets)
+    steps = [factor * 10**power for power in range(5) for factor in (1, 2, 5)]
+    axes.xaxis.set_major_locator(FixedLocator([step for step in steps if low * 0.9 <= step <= high * 1.1]))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(ScalarFormatter())
+
+
+def spread(found: Threshold) -> tuple[float, float]:
+    """How far D_K*'s range reaches below and above it; an end that was not found has no bar."""
+    assert found.key_budget is not None
+    low = found.key_budget if found.low is None else min(found.low, found.key_budget)
+    high = found.key_budget if found.high is None else max(found.high, found.key_budget)
+    return found.key_budget - low, high - found.key_budget
+
+
+def head_spread(found: Threshold) -> tuple[int, int]:
+    """How far h*'s range reaches below and above it."""
+    assert found.heads is not None
+    assert found.heads_low is not None
+    assert found.heads_high is not None
+    return found.heads - found.heads_low, found.heads_high - found.heads
+
+
+def found_thresholds(
+    chosen: Sequence[Panel], rows: Rows, scale: Scale, *, keep: Callable[[Panel], bool] = lambda _: True
+) -> list[tuple[Panel, Threshold]]:
+    """The panels that were run to the end and have a threshold in their window."""
+    complete = [panel for panel in chosen if keep(panel) and panel.complete(rows, scale)]
+    found = [(panel, panel.threshold(rows, scale)) for panel in complete]
+    return [(panel, one) for panel, one in found if one.key_budget is not None]
+
+
+def mark_quick(figure: Figure, scale: Scale) -> None:
+    """What was made in a hurry says so."""
+    if scale.quick:
+        figure.text(0.5, 0.5, "quick", fontsize=70, color=GREY, alpha=0.12, ha="center", va="center", rotation=25)

@@ -1,0 +1,97 @@
+"""Rows: what was measured, by the id of its run: from a store, or from the one compact file that is committed."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from manyheads.errors import InputError
+from manyheads.sweep import Record, Store
+from manyheads.sweep.record import FINISHED, Meant
+from manyheads.training.run import PROTOCOL
+
+FORMAT = "manyheads paper rows 1"
+M = TypeVar("M", bound=Meant)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One finished run: its id names it, the rest came of it."""
+
+    id: str
+    kind: str
+    status: str
+    scores: Mapping[str, float | int | None]
+    steps: int
+    seconds: float
+
+    @classmethod
+    def of(cls, record: Record) -> Row:
+        """The row of a finished record."""
+        return cls(
+            record.id, record.kind, record.status, json.loads(record.scores), record.steps or 0, record.seconds or 0.0
+        )
+
+
+class Rows:
+    """Finished runs by their ids, and the machine they were made on."""
+
+    def __init__(self, rows: Iterable[Row], *, machine: Mapping[str, str] | None = None) -> None:
+        self._by_id = {row.id: row for row in rows}
+        self.machine = dict(machine or {})
+
+    def __contains__(self, run_id: str) -> bool:
+        return run_id in self._by_id
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def of(self, runs: Sequence[Meant]) -> list[Row]:
+        """The rows of those runs that have one."""
+        return [self._by_id[run.id] for run in runs if run.id in self._by_id]
+
+    def scores(self, runs: Sequence[M], name: str) -> list[tuple[M, float]]:
+        """The runs that have this score, with it; a run that diverged has none."""
+        found = [(run, self._by_id[run.id].scores.get(name)) for run in runs if run.id in self._by_id]
+        return [(run, float(value)) for run, value in found if value is not None]
+
+
+def stored_rows(store: Store, runs: Sequence[Meant]) -> Rows:
+    """The finished among these runs that a store has."""
+    records = [record for record in store.records(ids=[run.id for run in runs]) if record.status in FINISHED]
+    machine = json.loads(records[-1].machine) if records else {}
+    return Rows(map(Row.of, records), machine=machine)
+
+
+def write_rows(path: Path, rows: Rows, runs: Sequence[Meant]) -> None:
+    """One line of JSON for each run, sorted by kind and shape; equal rows give equal bytes."""
+    header = {"format": FORMAT, "protocol": PROTOCOL, "machine": rows.machine}
+    meant = {run.id: run.meaning for run in runs}
+    lines = [json.dumps(header, sort_keys=True)]
+    for row in sorted(rows.of(runs), key=lambda row: (row.kind, json.dumps(meant[row.id], sort_keys=True))):
+        lines.append(json.dumps(asdict(row) | {"seconds": round(row.seconds, 4)}, separators=(",", ":")))
+    with path.open("wb") as file, gzip.GzipFile(fileobj=file, mode="wb", mtime=0, filename="") as zipped:
+        zipped.write("\n".join(lines).encode() + b"\n")
+
+
+def read_rows(path: Path) -> Rows:
+    """Rows that `write_rows` wrote; those of another protocol are refused, not mixed in."""
+    try:
+        with gzip.open(path, "rt", encoding="utf-8") as file:
+            header, *lines = (json.loads(line) for line in file)
+    except FileNotFoundError:
+        raise InputError(f"there are no rows at {path}") from None
+    except (OSError, EOFError, ValueError, UnicodeDecodeError):
+        raise InputError(f"{path} does not hold rows of the paper's runs") from None
+    if not isinstance(header, dict) or header.get("format") != FORMAT:
+        raise InputError(f"{path} does not hold rows of the paper's runs")
+    if header["protocol"] != PROTOCOL:
+        raise InputError(
+            f"the rows in {path} follow protocol {header['protocol']}, and this manyheads trains by protocol "
+            f"{PROTOCOL}: the two are not mixed"
+        )
+    return Rows((Row(**line) for line in lines), machine=header["machine"])
