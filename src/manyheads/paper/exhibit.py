@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Protocol, cast
+from typing import Protocol, cast, runtime_checkable
 
 from matplotlib.figure import Figure
 
@@ -16,6 +16,7 @@ from manyheads.paper.verdict import Verdict
 from manyheads.sweep.record import Meant
 
 
+@runtime_checkable
 class Exhibit(Protocol):
     """What every module of a figure or table has."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -85,10 +86,7 @@ class Panel:
 
     def runs(self, scale: Scale) -> list[Run]:
         """Every run of the panel; none where it is larger than the scale allows."""
-        if self.items > scale.most_items:
-            return []
-        shapes = self.shapes(scale)
-        return [self.run(heads, width, seed, scale) for heads, width in shapes for seed in self.seeds(scale)]
+        return list(_runs(self, scale))
 
     def points(self, rows: Rows, scale: Scale, score: str = "micro_f1") -> list[Point]:
         """What was measured, by (heads, key width); a point without all of its seeds is absent."""
@@ -104,6 +102,14 @@ class Panel:
         """Whether every run of the panel has a row."""
         runs = self.runs(scale)
         return bool(runs) and all(run.id in rows for run in runs)
+
+
+@cache  # every exhibit asks for the same runs, and their ids take time
+def _runs(panel: Panel, scale: Scale) -> tuple[Run, ...]:
+    if panel.items > scale.most_items:
+        return ()
+    shapes, seeds = panel.shapes(scale), panel.seeds(scale)
+    return tuple(panel.run(heads, width, seed, scale) for heads, width in shapes for seed in seeds)
 
 
 def complete(panels: Sequence[Panel], rows: Rows, scale: Scale) -> list[Panel]:

@@ -81,7 +81,7 @@ def curve_panel(axes: Axes, points: Sequence[Point], *, target: float | None = T
     plain_ticks(axes, [point.key_budget for point in points])
 
 
-def plain_ticks(axes: Axes, budgets: Sequence[float]) -> None:
+def plain_ticks(axes: Axes, budgets: Sequence[int]) -> None:
     """A logarithmic axis with the numbers people count in."""
     if not budgets:
         return
@@ -92,7 +92,7 @@ def plain_ticks(axes: Axes, budgets: Sequence[float]) -> None:
     axes.xaxis.set_major_formatter(ScalarFormatter())
 
 
-def spread(found: Threshold) -> tuple[float, float]:
+def spread(found: Threshold) -> tuple[int, int]:
     """How far D_K*'s range reaches below and above it; an end that was not found has no bar."""
     assert found.key_budget is not None
     low = found.key_budget if found.low is None else min(found.low, found.key_budget)

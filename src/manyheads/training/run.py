@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 from dataclasses import asdict, dataclass, fields
+from functools import cached_property
 from operator import index
 from typing import Literal, get_args
 
@@ -88,7 +89,7 @@ class Run:
         }
         return asdict(self) | settled | {"protocol": PROTOCOL}
 
-    @property
+    @cached_property
     def id(self) -> str:
         """16 hexadecimal digits of the SHA-256 of the meaning: equal for equal meanings, wherever they run."""
         canonical = json.dumps(self.meaning, sort_keys=True, separators=(",", ":"))
