@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from manyheads import InputError
 from manyheads.cli import main
@@ -109,11 +110,18 @@ def test_what_was_not_run_is_said_to_be_missing() -> None:
     assert len(claims) == len(set(claims))
 
 
-def test_everything_is_drawn_and_named(rows: Rows, tmp_path: Path) -> None:
+def roughly(figure: Figure, stem: Path) -> tuple[Path]:
+    """A picture with few dots: what takes the time is how many there are."""
+    path = stem.with_name(f"{stem.name}.png")
+    figure.savefig(path, dpi=30)
+    return (path,)
+
+
+def test_everything_is_drawn_and_named(rows: Rows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("manyheads.paper.reproduce.save", roughly)
     made = present(NAMES, rows, QUICK, tmp_path)
     for one in made.shown:
-        assert {path.suffix for path in one.files} == {".png", ".svg"}
-        assert all(path.stat().st_size > 5_000 for path in one.files)
+        assert all(path.stat().st_size > 2_000 for path in one.files)
         assert one.done == one.runs
     text = page(made)
     assert "Quick: a sketch" in text
