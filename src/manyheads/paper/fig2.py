@@ -7,8 +7,8 @@ from matplotlib.ticker import NullLocator
 
 from manyheads.draw.style import BLUE, GREEN, VERMILLION, look, panels
 from manyheads.paper import fig9
-from manyheads.paper.panel import BASE
-from manyheads.paper.pictures import HEADS, found_thresholds, head_spread
+from manyheads.paper.panel import BASE, HEADS
+from manyheads.paper.pictures import found_thresholds, head_spread
 from manyheads.paper.rows import Rows
 from manyheads.paper.scale import Scale
 from manyheads.paper.verdict import Verdict, judged, missing

@@ -15,6 +15,7 @@ from manyheads.paper.scale import Scale
 from manyheads.training import Run, step_limit
 from manyheads.training.run import Aggregation, Objective
 
+HEADS = (1, 2, 4, 8, 16, 32, 64)  # powers of two, as in the paper
 # Key budgets run from `low` to `high` times m'·log2 m/d_model, evenly on a logarithmic axis: the paper does not state
 # its grids, and these enclose every threshold it reports.
 WINDOW = (0.35, 2.4)
@@ -60,7 +61,7 @@ class Panel:
         budgets = np.geomspace(low, high, scale.budgets)
         return [
             (heads, width)
-            for heads in scale.head_counts
+            for heads in HEADS
             for width in sorted({round(budget / heads) for budget in budgets})
             if width >= 1
         ]

@@ -12,11 +12,10 @@ from matplotlib.ticker import FixedLocator, NullLocator, ScalarFormatter
 from manyheads.capacity import Point, Threshold
 from manyheads.capacity.threshold import TARGET
 from manyheads.draw.style import GREY, look, panels
-from manyheads.paper.panel import Panel
+from manyheads.paper.panel import HEADS, Panel
 from manyheads.paper.rows import Rows
 from manyheads.paper.scale import Scale
 
-HEADS = (1, 2, 4, 8, 16, 32, 64)
 MARKERS = dict(zip(HEADS, "osD^vPX", strict=True))
 # head counts have an order, so their colours have one
 COLOURS = dict(zip(HEADS, mpl.colormaps["viridis"].resampled(8).colors, strict=False))  # type: ignore[attr-defined]

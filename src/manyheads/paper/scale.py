@@ -34,11 +34,6 @@ class Scale:
         """How many key budgets a head count is tried at."""
         return 6 if self.quick else 12
 
-    @property
-    def head_counts(self) -> tuple[int, ...]:
-        """The head counts of every panel: powers of two, as in the paper."""
-        return (1, 2, 4, 8, 16) if self.quick else (1, 2, 4, 8, 16, 32, 64)
-
     def seeds_at(self, items: int, d_model: int, *, paper: int = 10) -> range:
         """The seeds of one panel, where the paper has `paper` of them but for its largest points."""
         if self.seeds is not None:
