@@ -1,0 +1,78 @@
+"""The inverse questions: how many relations fit into a shape, and what d_model a key budget would need."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from manyheads.bounds.cost import Shape
+from manyheads.bounds.counting import ln_graphs
+from manyheads.bounds.laws import freedom_needed, freedom_split
+from manyheads.bounds.lower import LN2
+from manyheads.errors import InputError
+
+WIDEST = 2**20  # the largest d_model that is looked at
+
+
+def relations_by_bits(items: int, shape: Shape, *, bits: float = 16.0) -> int:
+    """The most relations for which the bit budget leaves room: log2 C(m(m − 1), m') ≤ b·(d·(D_Q + D_K) + 1).
+
+    More is impossible for some graph with so many relations; at most half of all pairs, beyond which the complement is
+    the cheaper graph to name.
+    """
+    pairs = _pairs(items)
+    room = bits * (shape.parameters + 1) * LN2
+    return _largest(lambda relations: float(ln_graphs(items, relations)) <= room, pairs // 2)
+
+
+def relations_by_freedom(items: int, shape: Shape) -> int:
+    """The most relations for which each head has the degrees of freedom its share needs (`freedom_needed`).
+
+    An estimate that assumes rows like random ones, an even split of the relations over the heads and the rule max. None
+    where a head's form has freedom enough for all pairs alike: at most half of all pairs are counted.
+    """
+    pairs = _pairs(items)
+    return _largest(lambda relations: float(freedom_needed(items, relations, shape.heads)) <= shape.freedom, pairs // 2)
+
+
+def relations_by_paper(items: int, shape: Shape, *, slope: float = 0.46) -> int:
+    """The paper's law read backwards: m' = D_Q·d/(0.46·log2 m), or with slope 1.19 for permutations."""
+    return min(_pairs(items), math.floor(shape.query_budget * shape.d_model / (slope * math.log2(items))))
+
+
+def d_model_by_bits(items: int, relations: int, key_budget: int, *, bits: float = 16.0) -> int:
+    """The smallest d_model at which the bit budget no longer forbids D_K: d ≥ (log2 C(m(m − 1), m')/b − 1)/(2·D_K)."""
+    needed = (float(ln_graphs(items, relations)) / (LN2 * bits) - 1) / (2 * key_budget)
+    return max(1, math.ceil(needed))
+
+
+def d_model_by_freedom(items: int, relations: int, key_budget: int) -> int | None:
+    """The smallest d_model at which some split of D_K into heads has the freedom; None beyond WIDEST."""
+
+    def enough(d_model: int) -> bool:
+        split = freedom_split(items, relations, d_model, heads=range(1, key_budget + 1))
+        return split is not None and split[0] * split[1] <= key_budget
+
+    if not enough(WIDEST):
+        return None
+    return WIDEST - _largest(lambda less: enough(WIDEST - less), WIDEST - 1)
+
+
+def d_model_by_paper(items: int, relations: int, key_budget: int, *, slope: float = 0.46) -> int:
+    """The paper's law read for d: 0.46·m'·log2 m/D_K, or with slope 1.19 as for permutations."""
+    return max(1, math.ceil(slope * relations * math.log2(items) / key_budget))
+
+
+def _pairs(items: int) -> int:
+    if items < 2:
+        raise InputError(f"relations are between at least 2 items, not {items}")
+    return items * (items - 1)
+
+
+def _largest(holds: Callable[[int], bool], most: int) -> int:
+    """The largest number from 0 to most for which a condition holds that holds up to some number; 0 always does."""
+    low, high = 0, most + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low
