@@ -7,6 +7,7 @@
 from manyheads.bounds.cost import Shape
 from manyheads.bounds.counting import ln_binomial, ln_graphs, ln_permutations
 from manyheads.bounds.laws import (
+    constraint_positives,
     constraint_share,
     freedom_key_width,
     freedom_needed,
@@ -31,6 +32,7 @@ __all__ = [
     "Regime",
     "Shape",
     "bit_key_budget",
+    "constraint_positives",
     "constraint_share",
     "family_key_budget",
     "freedom_key_width",

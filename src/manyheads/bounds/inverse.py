@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from manyheads.bounds.cost import Shape
 from manyheads.bounds.counting import ln_graphs
-from manyheads.bounds.laws import freedom_needed, freedom_split
+from manyheads.bounds.laws import constraint_positives, freedom_needed, freedom_split
 from manyheads.bounds.lower import LN2
 from manyheads.errors import InputError
 
@@ -28,11 +28,18 @@ def relations_by_bits(items: int, shape: Shape, *, bits: float = 16.0) -> int:
 def relations_by_freedom(items: int, shape: Shape) -> int:
     """The most relations for which each head has the degrees of freedom its share needs (`freedom_needed`).
 
-    An estimate that assumes rows like random ones, an even split of the relations over the heads and the rule max. None
-    where a head's form has freedom enough for all pairs alike: at most half of all pairs are counted.
+    An estimate that assumes rows like random ones, an even split of the relations over the heads and the rule max;
+    at most half of all pairs.
     """
-    pairs = _pairs(items)
-    return _largest(lambda relations: float(freedom_needed(items, relations, shape.heads)) <= shape.freedom, pairs // 2)
+    most = _pairs(items) // 2
+    about = float(shape.heads * items**2 * constraint_positives(shape.freedom / items**2))
+    guess = min(most, round(about))
+    # to the very number, which the last bits of the inverse do not decide
+    while guess < most and _fits(items, guess + 1, shape):
+        guess += 1
+    while guess > 0 and not _fits(items, guess, shape):
+        guess -= 1
+    return guess
 
 
 def relations_by_paper(items: int, shape: Shape, *, slope: float = 0.46) -> int:
@@ -61,6 +68,10 @@ def d_model_by_freedom(items: int, relations: int, key_budget: int) -> int | Non
 def d_model_by_paper(items: int, relations: int, key_budget: int, *, slope: float = 0.46) -> int:
     """The paper's law read for d: 0.46·m'·log2 m/D_K, or with slope 1.19 as for permutations."""
     return max(1, math.ceil(slope * relations * math.log2(items) / key_budget))
+
+
+def _fits(items: int, relations: int, shape: Shape) -> bool:
+    return float(freedom_needed(items, relations, shape.heads)) <= shape.freedom
 
 
 def _pairs(items: int) -> int:

@@ -49,6 +49,24 @@ def constraint_share(positives: Given) -> Reals:
     return f * _square(t) + (1 - f) * _square(-t)
 
 
+def constraint_positives(share: Given) -> Reals:
+    """The inverse of `constraint_share`: the fraction f ≤ ½ of positive constraints that needs so much of freedom.
+
+    At the best threshold t, f = U'(−t)/(U'(t) + U'(−t)), so both f and g* fall as t grows from 0.
+
+    >>> round(float(constraint_positives(constraint_share(0.01))), 12)
+    0.01
+    """
+    wanted = positive(share, "share")
+    low, high = np.zeros(wanted.shape), np.full(wanted.shape, 38.0)
+    for _ in range(60):
+        t = (low + high) / 2
+        f = _ramp(-t) / (_ramp(t) + _ramp(-t))
+        too_much = f * _square(t) + (1 - f) * _square(-t) > wanted
+        low, high = np.where(too_much, t, low), np.where(too_much, high, t)
+    return np.where(wanted >= 0.5, 0.5, f)
+
+
 def freedom_needed(items: Given, relations: Given, heads: Given) -> Reals:
     """m²·g*(m'/(h·m²)), the degrees of freedom that each of h heads needs for its share of the relations."""
     pairs = positive(items, "items") ** 2

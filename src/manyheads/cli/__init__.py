@@ -12,20 +12,27 @@ import tyro
 
 from manyheads.cli.answer import Answer, Command, rendered
 from manyheads.cli.attend import Attend
+from manyheads.cli.audit import Audit
 from manyheads.cli.bench import Bench
 from manyheads.cli.certify import Certify
 from manyheads.cli.compile import Compile
 from manyheads.cli.export import Export
 from manyheads.cli.measure import Measure
+<<<<<<< HEAD
 from manyheads.cli.paper import Paper
+=======
+from manyheads.cli.plan import Plan
+>>>>>>> 2776694 (plan and audit on the command line; pictures)
 from manyheads.cli.results import Results
 from manyheads.cli.train import Train
 from manyheads.errors import InputError
 
 COMMANDS: dict[str, Callable[..., Command]] = {
+    "plan": Plan,
     "compile": Compile,
     "certify": Certify,
     "attend": Attend,
+    "audit": Audit,
     "export": Export,
     "train": Train,
     "measure": Measure,

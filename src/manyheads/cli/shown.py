@@ -16,6 +16,11 @@ from manyheads.layer import Layer
 COLOURS = {"holds": "bold green", "refuted": "bold red", "not proved": "bold yellow"}
 
 
+def in_heads(heads: int, key_width: int) -> str:
+    """So many heads of such a width, in words."""
+    return f"{heads} head{'s' if heads > 1 else ''} of width {key_width}"
+
+
 def pairs_table(rows: Iterable[tuple[str, str]]) -> Table:
     """A name and what there is to say about it on each row; long text wraps within its column."""
     table = Table.grid(padding=(0, 2))

@@ -40,6 +40,6 @@ def draw_geometry(rows: GeometryRows) -> Figure:
         scores.fill_between(layers, middle[:, 1], middle[:, 3], color=ORANGE, alpha=0.45, linewidth=0, label="25–75 %")
         scores.plot(layers, middle[:, 2], color=ORANGE, label="median")
         scores.set(xlabel="layer", ylabel="raw score/√d_k", title="Scores of token pairs, embedding rows")
-        scores.legend(loc="upper right")
+        scores.legend(loc="upper left", ncols=3)
         figure.suptitle(rows.name, x=0.01, ha="left", fontsize=11)
     return figure

@@ -34,8 +34,8 @@ class Audit:
 
     @property
     def is_near_best(self) -> bool:
-        """Whether the split is within NEAR of the best of its budget."""
-        return self.by_freedom >= (1 - NEAR) * self.by_best_split
+        """Whether the split, keys of its own for each head, is within NEAR of the best of its budget."""
+        return self.without_sharing >= (1 - NEAR) * self.by_best_split
 
     @property
     def sharing_loss(self) -> float:

@@ -12,7 +12,8 @@ from numpy import ndarray
 from manyheads.errors import InputError
 from manyheads.incoherence import IncoherenceProfile, incoherence
 
-SAMPLED_ROWS = 2048  # tokens among whose pairs scores are spread; every pair of them is looked at
+SAMPLED_ROWS = 2048  # of the embedding: every pair of them is looked at
+SCORED_ROWS = 512  # tokens whose quarter of a million pairs each head scores
 PERCENTILES = (1, 25, 50, 75, 99)
 
 
@@ -41,7 +42,7 @@ class HeadGeometry:
 
 def embedding_geometry(embedding: Float[ndarray, "items d_model"], *, block_size: int, seed: int) -> EmbeddingGeometry:
     """The geometry of the rows, of which so many are sampled as the pairs allow."""
-    rows = sampled_rows(embedding, seed=seed)
+    rows = sampled_rows(embedding, seed=seed, most=SAMPLED_ROWS)
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     if not lengths.all():
         raise InputError("a row of the embedding is zero and has no direction")
@@ -81,11 +82,13 @@ def head_geometry(
         yield HeadGeometry(layer, head, effective_rank(values**2), tuple(map(float, spread)))
 
 
-def sampled_rows(embedding: Float[ndarray, "items d_model"], *, seed: int) -> Float64[ndarray, "n d_model"]:
-    """All rows, or SAMPLED_ROWS of them drawn without regard to anything."""
-    if len(embedding) <= SAMPLED_ROWS:
+def sampled_rows(
+    embedding: Float[ndarray, "items d_model"], *, seed: int, most: int = SCORED_ROWS
+) -> Float64[ndarray, "n d_model"]:
+    """All rows, or so many of them, each as likely as any other."""
+    if len(embedding) <= most:
         return embedding.astype(np.float64)
-    chosen = np.sort(np.random.default_rng(seed).choice(len(embedding), size=SAMPLED_ROWS, replace=False))
+    chosen = np.sort(np.random.default_rng(seed).choice(len(embedding), size=most, replace=False))
     return embedding[chosen].astype(np.float64)
 
 
