@@ -1,0 +1,226 @@
+"""Calibrate `plan` on some problems, check it on others, and write what came of it.
+
+python docs/make_plan_check.py calibrate   # D_K* of the calibration problems: docs/data/plan-calibration.csv
+python docs/make_plan_check.py fit         # the constants of plan/prediction.py, from those rows; prints only
+python docs/make_plan_check.py check       # the 60 problems: docs/data/plan-check.csv
+python docs/make_plan_check.py page        # docs/plan-check.md, from the rows
+
+Every run is kept in a store (--store, plan-check.sqlite in this directory unless given), so that what was interrupted
+goes on where it stopped. The 60 problems are drawn from CHECK_SEED, which was fixed before any of them was trained; the
+calibration problems are drawn from other seeds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from rows import DATA, Row, machine_rows, read_rows, table, write_rows
+
+from manyheads import InputError, Run
+from manyheads.bounds import freedom_key_width, freedom_needed
+from manyheads.capacity import Budget, measure
+from manyheads.plan import plan
+from manyheads.plan.prediction import ADDED, freedom_law, protocol_steps
+from manyheads.sweep import Store, sweep, threads
+
+CHECK_SEED, CHECK_COUNT = 20261116, 60
+CALIBRATION = ((101, 80, "max", 16.0), (202, 40, "max", 50.0), (303, 40, "softmax", 12.0))  # seed, count, rule, m/d ≤
+ITEMS, D_MODELS, DEGREES = (32, 512), (12, 96), (1, 2, 3, 4)
+SEEDS = range(3)
+HEADS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96)
+NEAR = 1.6  # head counts whose law asks for more than so many times the least are not measured
+SECONDS = 900.0  # a problem's measurement stops after so long, and says that it did
+MOST = 1.35  # the recommended key budget must not exceed so many times the measured one
+TARGET = 0.99
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A regular graph (a permutation for degree 1) on Gaussian rows."""
+
+    items: int
+    d_model: int
+    degree: int
+    rule: str = "max"
+
+    @property
+    def relations(self) -> int:
+        """m' = m · degree."""
+        return self.items * self.degree
+
+    def run(self, heads: int, key_width: int, seed: int) -> Run:
+        """The paper's protocol on it."""
+        return Run(
+            items=self.items,
+            d_model=self.d_model,
+            heads=heads,
+            key_width=key_width,
+            seed=seed,
+            graph="permutation" if self.degree == 1 else "regular",
+            degree=self.degree,
+            rule="softmax" if self.rule == "softmax" else "max",
+            steps=protocol_steps(self.items, self.d_model, rule=self.rule),
+        )
+
+
+def problems(seed: int, count: int, *, rule: str = "max") -> list[Problem]:
+    """Sizes spread evenly over their logarithms, degrees evenly."""
+    rng = np.random.default_rng(seed)
+    drawn = []
+    for _ in range(count):
+        items, d_model = (round(math.exp(rng.uniform(*np.log(ends)))) for ends in (ITEMS, D_MODELS))
+        drawn.append(Problem(items, d_model, int(rng.choice(DEGREES)), rule))
+    return drawn
+
+
+def measured(problem: Problem, store: Store, *, also: Sequence[int] = ()) -> Row:
+    """D_K* over the head counts that the law does not rule out, and over those named."""
+    widths = {h: freedom_key_width(problem.items, problem.relations, problem.d_model, h) for h in (*HEADS, *also)}
+    budgets = {h: h * width for h, width in widths.items() if width is not None}
+    least = min(budgets.values(), default=0)
+    heads = [h for h, budget in budgets.items() if budget <= NEAR * least or h in also]
+    capacity = measure(
+        problem.run(1, 1, 0), store, heads=heads, seeds=SEEDS, budget=Budget(seconds=SECONDS), workers=threads()
+    )
+    return {
+        "measured": capacity.key_budget,
+        "measured_heads": capacity.heads,
+        "complete": capacity.complete,
+        "runs": capacity.runs,
+    }
+
+
+def calibrate(store: Store) -> None:
+    """Every calibration problem's D_K*, smaller problems first; rows as soon as they are there."""
+    rows = read_rows("plan-calibration")
+    done = {(row["items"], row["d_model"], row["degree"], row["rule"]) for row in rows}
+    for seed, count, rule, crowded in CALIBRATION:
+        chosen = [p for p in problems(seed, count, rule=rule) if p.items <= crowded * p.d_model]
+        if seed == 202:  # the crowded ones, which the protocol trains for longer
+            chosen = [p for p in chosen if p.items > 16 * p.d_model and p.relations <= 700]
+        if rule == "softmax":
+            chosen = [p for p in chosen if p.relations <= 220]
+        for problem in sorted(chosen, key=lambda p: p.relations):
+            key = (problem.items, problem.d_model, problem.degree, problem.rule)
+            if key in done:
+                continue
+            done.add(key)
+            rows.append(dict(zip(("items", "d_model", "degree", "rule"), key, strict=True)) | measured(problem, store))
+            write_rows("plan-calibration", rows)
+            print(rows[-1], flush=True)
+
+
+def fit() -> None:
+    """Least squares for the constants, each problem left out once for the spread."""
+    rows = [row for row in read_rows("plan-calibration") if row["measured"] is not None and row["complete"]]
+    short = [r for r in rows if r["rule"] == "max" and r["items"] <= 16 * r["d_model"]]
+    features, target = _features(short)
+    constants = np.linalg.lstsq(features, target, rcond=None)[0]
+    left = []
+    for place in range(len(target)):
+        others = np.arange(len(target)) != place
+        fitted = np.linalg.lstsq(features[others], target[others], rcond=None)[0]
+        left.append(target[place] - features[place] @ fitted)
+    print(f"{len(short)} problems: A, B, C, E, F =", constants.round(3), "SPREAD =", round(float(np.std(left)), 4))
+    for name, chosen in (
+        ("LONG", [r for r in rows if r["rule"] == "max" and r["items"] > 16 * r["d_model"]]),
+        ("SOFTMAX", [r for r in rows if r["rule"] == "softmax"]),
+    ):
+        if len(chosen) > 1:
+            features, target = _features(chosen)
+            rest = target - features @ constants
+            print(f"{len(chosen)} problems: {name} = {math.exp(rest.mean()):.3f}, spread {rest.std(ddof=1):.3f}")
+
+
+def _features(rows: Sequence[Row]) -> tuple[np.ndarray, np.ndarray]:
+    features, target = [], []
+    for row in rows:
+        m, d, relations = row["items"], row["d_model"], row["items"] * row["degree"]
+        fill = float(freedom_needed(m, relations, 1)) / d**2
+        features.append((1.0, math.log(m), math.log(d), 1 / d, max(0.0, math.log(fill))))
+        target.append(math.log(row["measured"] / (freedom_law(m, relations, d) + ADDED)))
+    return np.array(features), np.array(target)
+
+
+def check(store: Store) -> None:
+    """The 60 problems: the recommended point trained, and D_K* measured."""
+    rows = read_rows("plan-check")
+    for number, problem in enumerate(problems(CHECK_SEED, CHECK_COUNT)):
+        if any(row["number"] == number for row in rows):
+            continue
+        row: Row = {"number": number, "items": problem.items, "d_model": problem.d_model, "degree": problem.degree}
+        try:
+            advice = plan(problem.relations, problem.items, problem.d_model)
+        except InputError:  # the law sees no way: no advice, which is a miss
+            rows.append(row | dict.fromkeys(COLUMNS))
+            continue
+        heads, width = advice.recommended.heads, advice.recommended.key_width
+        records = sweep([problem.run(heads, width, seed) for seed in SEEDS], store, workers=threads())
+        scores = [record.score("micro_f1") for record in records]
+        finished = [score for score in scores if score is not None]
+        f1 = float(np.mean(finished)) if len(finished) == len(SEEDS) else None
+        found = measured(problem, store, also=[heads])
+        budget, star = heads * width, found["measured"]
+        rows.append(
+            row
+            | {"predicted": advice.predicted.key_budget, "heads": heads, "key_width": width, "key_budget": budget}
+            | {"f1": f1, **found, "ratio": None if star is None else budget / star}
+            | {"held": f1 is not None and f1 >= TARGET and star is not None and budget <= MOST * star}
+        )
+        write_rows("plan-check", rows)
+        print(rows[-1], flush=True)
+    write_rows("plan-check-machine", machine_rows())
+
+
+COLUMNS = (
+    *("predicted", "heads", "key_width", "key_budget", "f1"),
+    *("measured", "measured_heads", "complete", "runs", "ratio", "held"),
+)
+
+
+def page() -> None:
+    """The table of all problems, misses as misses."""
+    rows = read_rows("plan-check")
+    reached = sum(row["f1"] is not None and row["f1"] >= TARGET for row in rows)
+    held = sum(bool(row["held"]) for row in rows)
+    head = ("problem", "recommended", "F1", "D_K* measured", "ratio", "held")
+    lines = [
+        (
+            f"m {row['items']}, d {row['d_model']}, degree {row['degree']}",
+            f"{row['heads']} × {row['key_width']} = {row['key_budget']}" if row["heads"] else "none",
+            "" if row["f1"] is None else f"{row['f1']:.4f}",
+            "not reached" if row["measured"] is None else f"{row['measured']}, h {row['measured_heads']}",
+            "" if row["ratio"] is None else f"{row['ratio']:.2f}",
+            "yes" if row["held"] else "**no**",
+        )
+        for row in rows
+    ]
+    text = f"""# The advice of `plan`, checked on {len(rows)} problems it was not calibrated on
+
+Problems: m 32–512, d_model 12–96, degrees 1–4, drawn from seed {CHECK_SEED} before any was trained; the paper's
+protocol, {len(SEEDS)} seeds, F1 is their mean. D_K\\* is the smallest key budget at which it reaches {TARGET}, over
+every key width. An advice held if the recommended point reaches F1 ≥ {TARGET} at no more than {MOST} × D_K\\*.
+
+F1 ≥ {TARGET} at the recommended point: **{reached} of {len(rows)}**.
+Within {MOST} × D_K\\* as well: **{held} of {len(rows)}**.
+
+{table(head, lines)}
+"""
+    (DATA.parent / "plan-check.md").write_text(text)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("what", choices=("calibrate", "fit", "check", "page"))
+    parser.add_argument("--store", type=Path, default=Path("plan-check.sqlite"))
+    given = parser.parse_args()
+    if given.what in ("fit", "page"):
+        {"fit": fit, "page": page}[given.what]()
+    else:
+        with Store.write(given.store) as opened:
+            {"calibrate": calibrate, "check": check}[given.what](opened)

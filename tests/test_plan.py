@@ -1,0 +1,245 @@
+"""Advice: consistent with the bounds it is made of, honest about what it does not know."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from manyheads import InputError, gaussian, permutation_graph, random_graph, star_graph
+from manyheads.bounds import Shape, freedom_key_width, freedom_needed, graph_bit_key_budget
+from manyheads.bounds.inverse import relations_by_freedom
+from manyheads.cli import main
+from manyheads.files import write_embedding, write_graph
+from manyheads.plan import plan, trials
+from manyheads.plan.pictures import capacity_map, head_curve
+from manyheads.plan.prediction import freedom_law, predict, protocol_steps
+from manyheads.plan.promise import promise
+from manyheads.plan.split import split
+from manyheads.plan.trial import points
+
+PLAN = ["plan", "--items", "64", "--relations", "64", "--d-model", "16"]
+
+
+@settings(max_examples=40, deadline=None)
+@given(items=st.integers(32, 512), d_model=st.integers(12, 96), degree=st.integers(1, 4))
+def test_what_a_plan_says_goes_together(items: int, d_model: int, degree: int) -> None:
+    try:
+        advice = plan(items * degree, items, d_model, multiple=8)
+    except InputError as error:
+        assert "too narrow" in str(error)  # noqa: PT017
+        return
+    assert advice.bit_bound <= advice.recommended.key_budget
+    assert advice.predicted.low < advice.predicted.key_budget < advice.predicted.high
+    assert advice.recommended.key_budget >= advice.predicted.safe
+    assert advice.recommended.key_width <= d_model
+    assert advice.friendly is not None
+    assert advice.friendly.key_width % 8 == 0
+    assert advice.friendly.key_budget >= advice.predicted.safe
+    assert advice.price == advice.friendly.key_budget / advice.recommended.key_budget - 1
+    assert not advice.predicted.is_extrapolated
+    for other in advice.alternatives:
+        assert other.heads * other.key_width <= advice.recommended.key_budget
+        assert other.relations == relations_by_freedom(items, Shape(d_model, other.heads, other.key_width))
+
+
+def test_the_law_without_rounding_is_below_the_law_with_it() -> None:
+    for items, d_model in ((64, 16), (256, 32), (512, 64)):
+        rounded = min(
+            heads * width for heads in range(1, 40) if (width := freedom_key_width(items, items, d_model, heads))
+        )
+        assert freedom_law(items, items, d_model) <= rounded <= freedom_law(items, items, d_model) + 8
+
+
+def test_the_prediction_is_near_what_was_measured_elsewhere() -> None:
+    """The paper's own thresholds (claims.md, reading notes: inferred, on coarse grids) were no part of calibration."""
+    paper = {(64, 16): 20, (256, 32): 64, (512, 64): 56, (128, 32): 21, (256, 64): 24}
+    for (items, d_model), threshold in paper.items():
+        assert 0.7 * threshold <= predict(items, items, d_model).key_budget <= 1.3 * threshold
+
+
+def test_a_split_holds_the_budget_at_the_least_cost() -> None:
+    best = split(256, 1024, 32, 300.0)
+    assert best.key_budget >= 300
+    assert best.key_width <= 32
+    share = float(freedom_needed(256, 1024, best.heads)) / 32**2
+    assert 0.33 <= share <= 0.6
+    assert split(256, 1024, 32, 300.0, multiple=16).key_width in (16, 32)
+    assert split(256, 1024, 32, 300.0, most_heads=12).heads <= 12
+
+
+def test_grouped_keys_cost_query_width_and_save_keys() -> None:
+    alone = plan(512, 512, 64)
+    grouped = plan(512, 512, 64, key_heads=1).grouped
+    assert grouped is not None
+    assert grouped.groups == 1
+    assert grouped.query_budget > alone.recommended.key_budget > grouped.key_budget
+    same = plan(512, 512, 64, key_heads=2).grouped
+    assert same is not None
+    assert same.query_budget == same.key_budget == alone.recommended.key_budget  # a key head for each head
+
+
+def test_a_guarantee_has_a_proof() -> None:
+    every = plan(100, 64, 16).guaranteed
+    assert every is not None
+    assert (every.key_budget, every.heads, every.key_width) == (100, 100, 1)
+    wide = plan(4096, 4096, 4096).guaranteed
+    assert wide is not None
+    assert wide.heads == 1
+    assert wide.key_budget < 4096
+    assert plan(64, 64, 16, rule="softmax", context_length=16).guaranteed is None
+
+
+def test_softmax_needs_more_and_a_context_length() -> None:
+    soft = plan(128, 128, 32, rule="softmax", context_length=16)
+    assert soft.predicted.key_budget > plan(128, 128, 32).predicted.key_budget
+    assert any("(h − 1)/ℓ" in note for note in soft.notes)
+    assert soft.recommended.heads <= 16
+    with pytest.raises(InputError, match="give the context length"):
+        plan(128, 128, 32, rule="softmax")
+
+
+def test_notes_say_where_the_advice_does_not_reach() -> None:
+    hub = star_graph(64, direction="out")
+    notes = plan(hub.relations, hub.items, 16, max_degree=hub.max_degree).notes
+    assert any("(33) fails" in note for note in notes)
+    assert any("degrees to be about even" in note for note in notes)
+    assert any("extrapolation" in note for note in plan(50_257, 50_257, 768).notes)
+
+
+def test_the_protocols_length() -> None:
+    assert [protocol_steps(m, d) for m, d in ((512, 32), (512, 16), (1024, 128), (64, 16))] == [
+        20_000,
+        80_000,
+        80_000,
+        20_000,
+    ]
+    assert protocol_steps(64, 16, rule="softmax") == 80_000
+
+
+def test_what_an_embedding_promises() -> None:
+    """Wide rows promise whole blocks, crowded ones next to nothing; rows in pairs promise nothing at all."""
+    graph = permutation_graph(64, seed=0)
+    roomy = promise(graph, gaussian(64, 512, seed=1))
+    assert roomy.block_size is not None
+    assert roomy.realised is not None
+    assert roomy.heads == -(-64 // roomy.block_size)
+    crowded = promise(graph, gaussian(64, 16, seed=1))
+    assert crowded.block_size is None or crowded.block_size < roomy.block_size
+    twins = np.repeat(gaussian(32, 16, seed=1), 2, axis=0)
+    assert promise(graph, twins).block_size is None
+
+
+def test_trials_train_the_point_and_its_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
+    advice = plan(64, 64, 16)
+    heads, width = advice.recommended.heads, advice.recommended.key_width
+    chosen = points(advice)
+    assert chosen[0] == ("recommended", heads, width)
+    assert {h for _, h, _ in chosen} == {heads // 2, heads, 2 * heads} - {0}
+    seen = []
+    made = trials(advice, seeds=range(2), progress=lambda done, total: seen.append((done, total)))
+    assert seen[-1] == (2 * len(chosen), 2 * len(chosen))
+    assert [(trial.heads, trial.key_width) for trial in made] == [(h, w) for _, h, w in chosen]
+    assert made[0].reached
+    assert made[0].mean is not None
+    assert made[0].mean > 0.99
+    starved = next(trial for trial in made if trial.what == "twice the heads")
+    assert starved.mean is not None
+    assert starved.mean <= made[0].mean + 0.01
+
+
+def test_pictures_rows_are_the_laws_themselves() -> None:
+    advice = plan(256, 256, 32)
+    curve = head_curve(advice)
+    for heads, budget in zip(curve.heads, curve.law, strict=True):
+        width = freedom_key_width(256, 256, 32, int(heads))
+        assert budget == (np.inf if width is None else heads * width)
+    rows = capacity_map(256, widest=64, key_budgets=(16, 64))
+    assert (rows.likely <= rows.impossible).all()
+    assert (np.diff(rows.likely, axis=1) >= 0).all()
+    assert (rows.likely[1] >= rows.likely[0]).all()
+
+
+# --- the command line
+
+
+def test_the_three_questions(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*PLAN, "--multiple", "8", "--key-heads", "1", "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["bit_bound"] == pytest.approx(float(graph_bit_key_budget(64, 64, 16)))
+    assert facts["friendly"]["key_width"] % 8 == 0
+    assert facts["held"] is None
+    assert main(["plan", "--items", "64", "--d-model", "16", "--heads", "2", "--key-width", "8", "--json"]) == 0
+    fit = json.loads(capsys.readouterr().out)["relations"]
+    assert fit["likely"] == relations_by_freedom(64, Shape(16, 2, 8))
+    assert fit["guaranteed"] <= fit["likely"] <= fit["impossible beyond"]
+    assert main(["plan", "--items", "64", "--relations", "64", "--key-budget", "20", "--json"]) == 0
+    needed = json.loads(capsys.readouterr().out)["d_model"]
+    assert needed["impossible below"] <= needed["likely from"] <= 16
+
+
+def test_a_plan_reads_graph_and_embedding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_graph("graph.csv", random_graph(40, 90, seed=0))
+    write_embedding("rows.npy", gaussian(40, 24, seed=0))
+    assert main(["plan", "--graph", "graph.csv", "--embedding", "rows.npy", "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert (facts["items"], facts["relations"], facts["d_model"]) == (40, 90, 24)
+    assert facts["promise"]["worst"]["rho"] > 0
+    assert (
+        main(["plan", "--graph", "graph.csv", "--embedding", "rows.npy", "--save-heads", "h", "--save-map", "m"]) == 0
+    )
+    out = capsys.readouterr().out
+    assert "constructions promise" in out
+    assert all(Path(f"{stem}.{suffix}").stat().st_size > 1000 for stem in "hm" for suffix in ("png", "svg"))
+    assert main([*PLAN, "--save-heads", "h.png"]) == 2
+    assert "h.png already exists" in capsys.readouterr().err
+
+
+def test_measure_says_whether_the_advice_held(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert main(["plan", "--items", "32", "--relations", "32", "--d-model", "24", "--measure", "--seeds", "2"]) == 0
+    assert "the advice held" in capsys.readouterr().out
+    monkeypatch.setattr("manyheads.plan.prediction.SAFE", -12.0)  # advice far too thrifty must be seen to fail
+    assert main(["plan", "--items", "32", "--relations", "96", "--d-model", "12", "--measure", "--seeds", "1"]) == 1
+    assert "the advice did not hold" in capsys.readouterr().out
+
+
+SENTENCES = [
+    (["--items", "4", "--relations", "13", "--d-model", "8"], "13 relations do not fit 4 items, which have 12 ordered"),
+    (["--items", "64", "--relations", "64", "--d-model", "0"], "d_model must be at least 1, not 0"),
+    (["--items", "64", "--relations", "0", "--d-model", "8"], "0 relations do not fit 64 items"),
+    (["--items", "1", "--relations", "1", "--d-model", "8"], "relations are between at least 2 items, not 1"),
+    (["--relations", "64", "--d-model", "8"], "how many items are there?"),
+    (["--items", "64"], "a plan needs --relations and --d-model"),
+    (["--items", "64", "--d-model", "8"], "give --heads and --key-width"),
+    (["--items", "64", "--d-model", "8", "--heads", "0", "--key-width", "4"], "heads must be at least 1, not 0"),
+    (["--items", "64", "--relations", "64"], "give --key-budget"),
+    (["--items", "64", "--relations", "64", "--key-budget", "0"], "--key-budget is at least 1, not 0"),
+    (["--items", "64", "--relations", "9999", "--key-budget", "4"], "9999 relations do not fit 64 items"),
+    ([*PLAN[1:], "--heads", "4"], "--heads and --key-width ask how many relations fit"),
+    ([*PLAN[1:], "--key-budget", "4"], "--key-budget asks what d_model is needed"),
+    ([*PLAN[1:], "--rule", "softmax"], "give the context length"),
+    ([*PLAN[1:], "--rule", "softmax", "--context-length", "65"], "a context has from 2 to 64 of the items, not 65"),
+    ([*PLAN[1:], "--multiple", "0"], "multiple must be at least 1, not 0"),
+    ([*PLAN[1:], "--bits", "0"], "--bits is above 0, not 0"),
+    ([*PLAN[1:], "--seeds", "0"], "--seeds is at least 1, not 0"),
+    ([*PLAN[1:], "--tensor", "x"], "give --embedding"),
+    (["--items", "512", "--relations", "200000", "--d-model", "2"], "d_model 2 is too narrow"),
+]
+
+
+@pytest.mark.parametrize(("words", "says"), SENTENCES, ids=[says for _, says in SENTENCES])
+def test_bad_input_is_one_sentence(words: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", *words]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert says in err
+    assert err.count("\n") == 1
