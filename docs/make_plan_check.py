@@ -1,7 +1,7 @@
 """Calibrate `plan` on some problems, check it on others, and write what came of it.
 
 python docs/make_plan_check.py calibrate   # D_K* of the calibration problems: docs/data/plan-calibration.csv
-python docs/make_plan_check.py fit         # the constants of plan/prediction.py, from those rows; prints only
+python docs/make_plan_check.py fit         # the constants of planning/prediction.py, from those rows; prints only
 python docs/make_plan_check.py check       # the 60 problems: docs/data/plan-check.csv
 python docs/make_plan_check.py page        # docs/plan-check.md, from the rows
 
@@ -24,8 +24,8 @@ from rows import DATA, Row, machine_rows, read_rows, table, write_rows
 from manyheads import InputError, Run
 from manyheads.bounds import freedom_key_width, freedom_needed
 from manyheads.capacity import Budget, measure
-from manyheads.plan import plan
-from manyheads.plan.prediction import ADDED, freedom_law, protocol_steps
+from manyheads.planning import plan
+from manyheads.planning.prediction import ADDED, freedom_law, protocol_steps
 from manyheads.sweep import Store, sweep, threads
 
 CHECK_SEED, CHECK_COUNT = 20261116, 60

@@ -16,8 +16,8 @@ from manyheads.bounds.inverse import relations_by_bits, relations_by_freedom, re
 from manyheads.cli import main
 from manyheads.files.model_weights import read_model_weights
 from manyheads.files.models import read_architecture
-from manyheads.plan import audit
-from manyheads.plan.geometry import effective_rank, embedding_geometry, head_geometry, normalised
+from manyheads.planning import audit
+from manyheads.planning.geometry import effective_rank, embedding_geometry, head_geometry, normalised
 
 LAYERS, ROWS, D_MODEL, HEADS, KEY_HEADS, WIDTH = 2, 50, 12, 4, 2, 5
 CONFIG = {

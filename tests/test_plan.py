@@ -15,12 +15,12 @@ from manyheads.bounds import Shape, freedom_key_width, freedom_needed, graph_bit
 from manyheads.bounds.inverse import relations_by_freedom
 from manyheads.cli import main
 from manyheads.files import write_embedding, write_graph
-from manyheads.plan import plan, trials
-from manyheads.plan.pictures import capacity_map, head_curve
-from manyheads.plan.prediction import freedom_law, predict, protocol_steps
-from manyheads.plan.promise import promise
-from manyheads.plan.split import split
-from manyheads.plan.trial import points
+from manyheads.planning import plan, trials
+from manyheads.planning.pictures import capacity_map, head_curve
+from manyheads.planning.prediction import freedom_law, predict, protocol_steps
+from manyheads.planning.promise import promise
+from manyheads.planning.split import split
+from manyheads.planning.trial import points
 
 PLAN = ["plan", "--items", "64", "--relations", "64", "--d-model", "16"]
 
@@ -207,7 +207,7 @@ def test_measure_says_whether_the_advice_held(
 ) -> None:
     assert main(["plan", "--items", "32", "--relations", "32", "--d-model", "24", "--measure", "--seeds", "2"]) == 0
     assert "the advice held" in capsys.readouterr().out
-    monkeypatch.setattr("manyheads.plan.prediction.SAFE", -12.0)  # advice far too thrifty must be seen to fail
+    monkeypatch.setattr("manyheads.planning.prediction.SAFE", -12.0)  # advice far too thrifty must be seen to fail
     assert main(["plan", "--items", "32", "--relations", "96", "--d-model", "12", "--measure", "--seeds", "1"]) == 1
     assert "the advice did not hold" in capsys.readouterr().out
 

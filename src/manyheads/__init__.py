@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     )
     from manyheads.graph import Graph, graph_from_networkx, graph_from_rustworkx
     from manyheads.layer import Layer
+    from manyheads.planning import Plan, audit, plan
     from manyheads.sweep import Store
     from manyheads.training import Outcome, Run, fingerprint, step_limit, train
 
@@ -40,8 +41,10 @@ __all__ = [
     "InputError",
     "Layer",
     "Outcome",
+    "Plan",
     "Run",
     "Store",
+    "audit",
     "certify",
     "construct",
     "fingerprint",
@@ -51,6 +54,7 @@ __all__ = [
     "measure",
     "one_hot",
     "permutation_graph",
+    "plan",
     "positional_graph",
     "power_law_graph",
     "random_graph",
@@ -93,6 +97,7 @@ _ROOMS = {
     ),
     "graph": ("Graph", "graph_from_networkx", "graph_from_rustworkx"),
     "layer": ("Layer",),
+    "planning": ("Plan", "audit", "plan"),
     "sweep": ("Store",),
     "training": ("Outcome", "Run", "fingerprint", "step_limit", "train"),
 }

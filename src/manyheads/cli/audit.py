@@ -46,7 +46,7 @@ class Audit:
         from manyheads.cli.audited import measured, shown_audit
         from manyheads.cli.shown import shown_files
         from manyheads.files import check_writable
-        from manyheads.plan import audit
+        from manyheads.planning import audit
 
         if self.items is not None and self.items < 2:
             raise InputError(f"--items is at least 2, not {self.items}")

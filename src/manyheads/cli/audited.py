@@ -16,8 +16,8 @@ from manyheads.cli.shown import in_heads, pairs_table
 from manyheads.draw.geometry import GeometryRows, draw_geometry
 from manyheads.draw.style import save
 from manyheads.files.model_weights import read_model_weights
-from manyheads.plan.audit import REACH, Audit
-from manyheads.plan.geometry import (
+from manyheads.planning.audit import REACH, Audit
+from manyheads.planning.geometry import (
     EmbeddingGeometry,
     HeadGeometry,
     embedding_geometry,

@@ -20,8 +20,8 @@ from manyheads.errors import InputError
 from manyheads.files import check_writable
 from manyheads.generators import random_graph
 from manyheads.graph import Graph
-from manyheads.plan import Plan, Trial, plan, trials
-from manyheads.plan.promise import MOST_ITEMS, Promise, promise
+from manyheads.planning import Plan, Trial, plan, trials
+from manyheads.planning.promise import MOST_ITEMS, Promise, promise
 
 
 def planned(
@@ -227,7 +227,7 @@ def _draw(stems: dict[str, Path], advice: Plan) -> list[Path]:
         return []
     from manyheads.draw.plan import draw_capacity_map, draw_head_curve
     from manyheads.draw.style import save
-    from manyheads.plan.pictures import capacity_map, head_curve
+    from manyheads.planning.pictures import capacity_map, head_curve
 
     figures = {
         "heads": lambda: draw_head_curve(head_curve(advice)),

@@ -72,7 +72,7 @@ def _laws(axes: Axes, capacity: Capacity) -> None:
     like, relations = capacity.like, capacity.relations
     widths = {h: freedom_key_width(like.items, relations, like.d_model, h) for h in {p.heads for p in capacity.curve}}
     freedom = min((heads * width for heads, width in widths.items() if width is not None), default=None)
-    paper = paper_key_budget(like.items, relations, like.d_model, degree=like.degree)
+    paper = float(paper_key_budget(like.items, relations, like.d_model, degree=like.degree))
     for name, budget in (("degrees of freedom", freedom), ("the paper's law", paper)):
         if budget is not None:
             axes.axvline(budget, color=GREY, linestyle="--", linewidth=1)

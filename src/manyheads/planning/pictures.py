@@ -7,7 +7,7 @@ import numpy as np
 from manyheads.bounds import Shape, constraint_positives, freedom_needed
 from manyheads.bounds.inverse import relations_by_bits
 from manyheads.draw.plan import CapacityMap, HeadCurve
-from manyheads.plan.advice import Plan
+from manyheads.planning.advice import Plan
 
 KEY_BUDGETS = (16, 64, 256, 1024)
 HEADS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)

@@ -12,7 +12,7 @@ from manyheads.architectures import Architecture
 from manyheads.bounds import Shape, neighbours
 from manyheads.bounds.inverse import relations_by_bits, relations_by_freedom, relations_by_paper
 from manyheads.bounds.neighbours import Neighbour
-from manyheads.plan.advice import BITS
+from manyheads.planning.advice import BITS
 
 NEAR = 0.05  # a split that holds this much less than the best of its budget is still near it
 REACH = "one layer alone, on frozen rows like random ones, rule max: what the shape allows, not what the model knows"

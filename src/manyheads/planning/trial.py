@@ -13,8 +13,8 @@ from manyheads.capacity.threshold import TARGET
 from manyheads.errors import InputError
 from manyheads.generators import random_graph
 from manyheads.graph import Graph
-from manyheads.plan.advice import Plan
-from manyheads.plan.prediction import protocol_steps
+from manyheads.planning.advice import Plan
+from manyheads.planning.prediction import protocol_steps
 from manyheads.training import Run, fingerprint, train
 
 

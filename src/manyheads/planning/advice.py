@@ -22,8 +22,8 @@ from manyheads.construct.signatures import RADEMACHER
 from manyheads.construct.widths import binomial_width
 from manyheads.errors import InputError
 from manyheads.layer import Rule
-from manyheads.plan.prediction import Prediction, freedom_law, predict
-from manyheads.plan.split import Alternative, Split, alternatives, split
+from manyheads.planning.prediction import Prediction, freedom_law, predict
+from manyheads.planning.split import Alternative, Split, alternatives, split
 
 BITS = 16.0  # what a weight is usually stored in
 
