@@ -29,8 +29,8 @@ from manyheads.planning.prediction import ADDED, freedom_law, protocol_steps
 from manyheads.sweep import Store, sweep, threads
 
 CHECK_SEED, CHECK_COUNT = 20261116, 60
-CALIBRATION = ((101, 80, "max", 16.0), (202, 40, "max", 50.0), (303, 40, "softmax", 12.0))  # seed, count, rule, m/d ≤
-ITEMS, D_MODELS, DEGREES = (32, 512), (12, 96), (1, 2, 3, 4)
+CALIBRATION = ((101, 80, "max", 16.0), (202, 120, "max", 50.0), (303, 60, "softmax", 12.0))  # seed, count, rule, m/d ≤
+ITEMS, D_MODELS, DEGREES = (32, 512), (12, 96), (1, 4)
 SEEDS = range(3)
 HEADS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96)
 NEAR = 1.6  # head counts whose law asks for more than so many times the least are not measured
@@ -73,8 +73,8 @@ def problems(seed: int, count: int, *, rule: str = "max") -> list[Problem]:
     rng = np.random.default_rng(seed)
     drawn = []
     for _ in range(count):
-        items, d_model = (round(math.exp(rng.uniform(*np.log(ends)))) for ends in (ITEMS, D_MODELS))
-        drawn.append(Problem(items, d_model, int(rng.choice(DEGREES)), rule))
+        items, d_model = (round(math.exp(rng.uniform(*map(math.log, ends)))) for ends in (ITEMS, D_MODELS))
+        drawn.append(Problem(items, d_model, int(rng.integers(*DEGREES, endpoint=True)), rule))
     return drawn
 
 
@@ -88,6 +88,7 @@ def measured(problem: Problem, store: Store, *, also: Sequence[int] = ()) -> Row
         problem.run(1, 1, 0), store, heads=heads, seeds=SEEDS, budget=Budget(seconds=SECONDS), workers=threads()
     )
     return {
+        "seeds": len(SEEDS),
         "measured": capacity.key_budget,
         "measured_heads": capacity.heads,
         "complete": capacity.complete,
@@ -115,8 +116,8 @@ def calibrate(store: Store) -> None:
             print(rows[-1], flush=True)
 
 
-def fit() -> None:
-    """Least squares for the constants, each problem left out once for the spread."""
+def fitted() -> dict[str, list[float]]:
+    """The constants by least squares, each problem left out once for the spread."""
     rows = [row for row in read_rows("plan-calibration") if row["measured"] is not None and row["complete"]]
     short = [r for r in rows if r["rule"] == "max" and r["items"] <= 16 * r["d_model"]]
     features, target = _features(short)
@@ -126,15 +127,21 @@ def fit() -> None:
         others = np.arange(len(target)) != place
         fitted = np.linalg.lstsq(features[others], target[others], rcond=None)[0]
         left.append(target[place] - features[place] @ fitted)
-    print(f"{len(short)} problems: A, B, C, E, F =", constants.round(3), "SPREAD =", round(float(np.std(left)), 4))
+    found = {"A, B, C, E, F": constants.tolist(), "SPREAD": [float(np.std(left))]}
     for name, chosen in (
         ("LONG", [r for r in rows if r["rule"] == "max" and r["items"] > 16 * r["d_model"]]),
         ("SOFTMAX", [r for r in rows if r["rule"] == "softmax"]),
     ):
-        if len(chosen) > 1:
-            features, target = _features(chosen)
-            rest = target - features @ constants
-            print(f"{len(chosen)} problems: {name} = {math.exp(rest.mean()):.3f}, spread {rest.std(ddof=1):.3f}")
+        features, target = _features(chosen)
+        rest = target - features @ constants
+        found[f"{name}, its spread"] = [float(np.exp(rest.mean())), float(rest.std(ddof=1))]
+    return found
+
+
+def fit() -> None:
+    """Print the constants as planning/prediction.py should have them."""
+    for names, values in fitted().items():
+        print(names, "=", ", ".join(f"{value:.3g}" for value in values))
 
 
 def _features(rows: Sequence[Row]) -> tuple[np.ndarray, np.ndarray]:
@@ -179,7 +186,7 @@ def check(store: Store) -> None:
 
 COLUMNS = (
     *("predicted", "heads", "key_width", "key_budget", "f1"),
-    *("measured", "measured_heads", "complete", "runs", "ratio", "held"),
+    *("seeds", "measured", "measured_heads", "complete", "runs", "ratio", "held"),
 )
 
 

@@ -15,7 +15,7 @@ from manyheads.bounds import Shape, freedom_key_width, freedom_needed, graph_bit
 from manyheads.bounds.inverse import relations_by_freedom
 from manyheads.cli import main
 from manyheads.files import write_embedding, write_graph
-from manyheads.planning import plan, trials
+from manyheads.planning import plan, prediction, trials
 from manyheads.planning.pictures import capacity_map, head_curve
 from manyheads.planning.prediction import freedom_law, predict, protocol_steps
 from manyheads.planning.promise import promise
@@ -25,7 +25,7 @@ from manyheads.planning.trial import points
 PLAN = ["plan", "--items", "64", "--relations", "64", "--d-model", "16"]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(items=st.integers(32, 512), d_model=st.integers(12, 96), degree=st.integers(1, 4))
 def test_what_a_plan_says_goes_together(items: int, d_model: int, degree: int) -> None:
     try:
@@ -60,6 +60,25 @@ def test_the_prediction_is_near_what_was_measured_elsewhere() -> None:
     paper = {(64, 16): 20, (256, 32): 64, (512, 64): 56, (128, 32): 21, (256, 64): 24}
     for (items, d_model), threshold in paper.items():
         assert 0.7 * threshold <= predict(items, items, d_model).key_budget <= 1.3 * threshold
+
+
+def test_the_constants_are_what_the_stored_rows_give(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "docs"))
+    from make_plan_check import CHECK_COUNT, CHECK_SEED, fitted, problems, read_rows
+
+    found = fitted()
+    ours = [getattr(prediction, name) for name in "ABCEF"]
+    np.testing.assert_allclose(found["A, B, C, E, F"], ours, rtol=0.01)
+    assert found["SPREAD"] == [pytest.approx(prediction.SPREAD, rel=0.05)]
+    assert found["LONG, its spread"][0] == pytest.approx(prediction.LONG, rel=0.01)
+    assert found["SOFTMAX, its spread"] == [
+        pytest.approx(prediction.SOFTMAX, rel=0.01),
+        pytest.approx(prediction.SOFTMAX_SPREAD, rel=0.05),
+    ]
+    calibrated = {(row["items"], row["d_model"], row["degree"]) for row in read_rows("plan-calibration")}
+    checked = {(one.items, one.d_model, one.degree) for one in problems(CHECK_SEED, CHECK_COUNT)}
+    assert len(checked) == CHECK_COUNT
+    assert not calibrated & checked
 
 
 def test_a_split_holds_the_budget_at_the_least_cost() -> None:

@@ -70,8 +70,9 @@ def tensor_shapes(path: str | Path) -> dict[str, tuple[int, ...]]:
 
 
 def _of_config(path: Path) -> Architecture:
+    content = read_whole(path)
     try:
-        config = json.loads(read_whole(path).decode("utf-8-sig"))
+        config = json.loads(content.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is not JSON") from error
     if not isinstance(config, dict):

@@ -69,9 +69,9 @@ def protocol_steps(items: int, d_model: int, *, rule: str = "max") -> int:
     return 20_000 if items <= LONG_ITEMS and items <= LONG_RATIO * d_model and rule == "max" else 80_000
 
 
-def _clamped(value: float, name: str) -> float:
+def _clamped(value: int, name: str) -> float:
     low, high = CALIBRATED[name]
-    return min(max(value, low), high)
+    return float(min(max(value, low), high))
 
 
 def freedom_law(items: int, relations: int, d_model: int) -> float:

@@ -14,7 +14,7 @@ from manyheads.bounds.inverse import relations_by_freedom
 # its width on d_k², one far below it its budget on ever more heads.
 FILL = 0.5
 FILLS = (0.33, 0.6)
-MOST_HEADS = 4096
+MOST_HEADS = 1024
 
 
 @dataclass(frozen=True)
