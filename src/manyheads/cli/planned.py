@@ -227,10 +227,10 @@ def _draw(stems: dict[str, Path], advice: Plan) -> list[Path]:
         return []
     from manyheads.draw.plan import draw_capacity_map, draw_head_curve
     from manyheads.draw.style import save
-    from manyheads.planning.pictures import capacity_map, head_curve
+    from manyheads.planning.pictures import head_curve, map_around
 
     figures = {
         "heads": lambda: draw_head_curve(head_curve(advice)),
-        "map": lambda: draw_capacity_map(capacity_map(advice.items)),
+        "map": lambda: draw_capacity_map(map_around(advice)),
     }
     return [path for what, stem in stems.items() for path in save(figures[what](), stem)]

@@ -41,45 +41,31 @@ class HeadCurve:
     recommended: tuple[int, int]  # heads, key budget
 
 
-COLOURS = (BLUE, GREEN, ORANGE, VERMILLION, GREY)
-
-
 def draw_capacity_map(rows: CapacityMap) -> Figure:
-    """Relations against d_model: for each D_K a line (law) inside the band from guarantee to impossibility."""
+    """Relations against d_model, a panel for each key budget: guaranteed, likely, unlikely and impossible as bands."""
     with look():
-        figure, axes = panels(1, 1)
-        figure.set_size_inches(6.6, 4.4)
-        axis: Axes = axes[0, 0]
-        for index, budget in enumerate(rows.key_budgets):
-            colour = COLOURS[index % len(COLOURS)]
-            axis.fill_between(
-                rows.d_models, rows.guaranteed[index], rows.impossible[index], color=colour, alpha=0.10, linewidth=0
-            )
-            axis.plot(rows.d_models, rows.likely[index], color=colour)
-            axis.plot(rows.d_models, rows.impossible[index], color=colour, linewidth=0.8, linestyle="--")
-            axis.annotate(
-                f"D_K {budget}",
-                (rows.d_models[-1], rows.likely[index][-1]),
-                xytext=(4, 0),
-                textcoords="offset points",
-                color=colour,
-                va="center",
-                fontsize=9,
-            )
-        axis.plot([], [], color=BLACK, label="likely: degrees-of-freedom law")
-        axis.plot([], [], color=BLACK, linewidth=0.8, linestyle="--", label="impossible above: 16 bits a weight")
-        axis.fill_between([], [], [], color=BLACK, alpha=0.10, label="band from guaranteed (m' = D_K) to impossible")
-        axis.set(
-            xscale="log",
-            yscale="log",
-            xlabel="d_model",
-            ylabel="relations m'",
-            title=f"What one layer holds among {rows.items:,} items",
-        )
-        axis.set_xticks(rows.d_models[:: max(1, len(rows.d_models) // 6)])
-        axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-        axis.xaxis.set_minor_formatter(lambda value, _: "")
-        axis.legend(loc="upper left")
+        figure, axes = panels(2, 2)
+        figure.set_size_inches(7.6, 6.2)
+        bottom, top = 0.5 * rows.guaranteed.min(), 2 * rows.impossible.max()
+        for index, (axis, budget) in enumerate(zip(axes.flat, rows.key_budgets, strict=True)):
+            x, sure = rows.d_models, np.full(len(rows.d_models), rows.guaranteed[index])
+            likely, limit = np.maximum(rows.likely[index], sure), rows.impossible[index]
+            axis.fill_between(x, bottom, sure, color=GREEN, alpha=0.55, linewidth=0, label="guaranteed, m' = D_K")
+            axis.fill_between(x, sure, likely, color=GREEN, alpha=0.22, linewidth=0, label="likely, by the law")
+            axis.fill_between(x, likely, limit, color=ORANGE, alpha=0.25, linewidth=0, label="unlikely")
+            axis.fill_between(x, limit, top, color=VERMILLION, alpha=0.45, linewidth=0, label="impossible, 16 bits")
+            axis.plot(x, likely, color=GREEN)
+            axis.set(xscale="log", yscale="log", ylim=(bottom, top), xlim=(x[0], x[-1]), title=f"D_K = {budget}")
+            axis.set_xticks([tick for tick in (16, 32, 64, 128, 256, 512, 1024, 2048, 4096) if tick <= x[-1]])
+            axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+            axis.xaxis.set_minor_formatter(lambda value, _: "")
+        for axis in axes[:, 0]:
+            axis.set_ylabel("relations m'")
+        for axis in axes[1]:
+            axis.set_xlabel("d_model")
+        handles, labels = axes[0, 0].get_legend_handles_labels()
+        figure.legend(handles[::-1], labels[::-1], loc="outside lower center", ncols=4)
+        figure.suptitle(f"What one layer holds among {rows.items:,} items", x=0.01, ha="left", fontsize=11)
     return figure
 
 

@@ -9,12 +9,11 @@ from manyheads.bounds.inverse import relations_by_bits
 from manyheads.draw.plan import CapacityMap, HeadCurve
 from manyheads.planning.advice import Plan
 
-KEY_BUDGETS = (16, 64, 256, 1024)
 HEADS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 
 
-def capacity_map(items: int, *, widest: int = 1024, key_budgets: tuple[int, ...] = KEY_BUDGETS) -> CapacityMap:
-    """The relations one layer holds over d_model, for each key budget."""
+def capacity_map(items: int, *, widest: int, key_budgets: tuple[int, ...]) -> CapacityMap:
+    """The relations one layer holds over d_model, for each key budget; at most half of all pairs."""
     d_models = np.geomspace(16, widest, 25)
     impossible, likely = np.empty((2, len(key_budgets), len(d_models)))
     for row, budget in enumerate(key_budgets):
@@ -24,8 +23,16 @@ def capacity_map(items: int, *, widest: int = 1024, key_budgets: tuple[int, ...]
                 shapes = [Shape(d_model, budget // d_model, d_model)]
             impossible[row, column] = relations_by_bits(items, shapes[0])
             heads, freedom = np.array([(shape.heads, shape.freedom) for shape in shapes]).T
-            likely[row, column] = (heads * items**2 * constraint_positives(freedom / items**2)).max()
+            held = heads * items**2 * constraint_positives(freedom / items**2)
+            likely[row, column] = min(float(held.max()), items * (items - 1) / 2)
     return CapacityMap(items, d_models, key_budgets, impossible, likely, np.array(key_budgets, dtype=np.float64))
+
+
+def map_around(advice: Plan) -> CapacityMap:
+    """The map for a quarter, half, all and twice of the recommended key budget."""
+    budget = advice.recommended.key_budget
+    budgets = tuple(max(1, budget * part // 4) for part in (1, 2, 4, 8))
+    return capacity_map(advice.items, widest=max(256, 4 * advice.d_model), key_budgets=budgets)
 
 
 def head_curve(advice: Plan) -> HeadCurve:
