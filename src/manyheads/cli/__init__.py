@@ -18,11 +18,8 @@ from manyheads.cli.certify import Certify
 from manyheads.cli.compile import Compile
 from manyheads.cli.export import Export
 from manyheads.cli.measure import Measure
-<<<<<<< HEAD
 from manyheads.cli.paper import Paper
-=======
 from manyheads.cli.plan import Plan
->>>>>>> 2776694 (plan and audit on the command line; pictures)
 from manyheads.cli.results import Results
 from manyheads.cli.train import Train
 from manyheads.errors import InputError
