@@ -37,6 +37,7 @@ def summarise(rows: Sequence[Row]) -> list[Row]:
             continue
         budgets = [row["key_budget"] for row in found]
         relations = items * degree
+        x = relations * math.log2(items) / d_model
         summary.append(
             {
                 "family": family,
@@ -50,10 +51,10 @@ def summarise(rows: Sequence[Row]) -> list[Row]:
                 "highest": max(budgets),
                 "heads": sorted(row["heads"] for row in found),
                 "paper": PAPER.get((items, d_model)) if family == "base" else None,
-                "law": paper_key_budget(items, relations, d_model, degree=degree),
+                "law": 0.46 * x if family == "regular" else paper_key_budget(items, relations, d_model),
                 "freedom": _freedom(items, relations, d_model),
                 "bits": bit_key_budget(items, relations, d_model, bits=32, permutation=family != "regular"),
-                "x": relations * math.log2(items) / d_model,
+                "x": x,
                 "measured": measured.get((items, d_model), {}).get("key_budget") if degree == 1 else None,
             }
         )
@@ -113,6 +114,8 @@ def _said(fit: Fit) -> str:
 
 
 def _points(points: Sequence[Row], *, paper: bool) -> str:
+    if not points:
+        return "No rows yet."
     head = [
         "m",
         "d_model",

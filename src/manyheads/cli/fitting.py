@@ -31,7 +31,7 @@ class Fitting:
     budget: Annotated[int | None, tyro.conf.arg(metavar="D_K", help_behavior_hint="")] = None
     """Split this key budget into heads in the best way, for fit."""
     rule: Annotated[FitRule | None, tyro.conf.arg(metavar="max|softmax", help_behavior_hint="(default: max)")] = None
-    """Which rule the layer of fit has; softmax needs --context-length."""
+    """Which rule the layer of fit has; softmax needs a context length as well."""
     map: Annotated[
         MapName | None, tyro.conf.arg(metavar="MAP", help=MAP_HELP, help_behavior_hint="(default: auto)")
     ] = None

@@ -11,6 +11,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter
 
 from manyheads.draw.style import BLUE, GREY, ORANGE, VERMILLION, look, panels
 
@@ -25,7 +26,7 @@ def draw_floor(points: Sequence[Row]) -> Figure:
         permutations.set(title="permutations: base grid and diagonal", ylabel="key budget $D_K$")
         _panel(regular, [point for point in points if point["family"] == "regular"], slope=0.46)
         regular.set(title="r-regular graphs, m = 128, $d_{model}$ = 32")
-        permutations.legend(loc="upper left")
+        permutations.legend(loc="lower right", fontsize=8)
     return figure
 
 
@@ -63,3 +64,7 @@ def _panel(axis: Axes, points: Sequence[Row], *, slope: float) -> None:
         x, floor, yerr=(below, above), color=BLUE, fmt="o", capsize=2.5, label="certified floor, median and range"
     )
     axis.set(xscale="log", yscale="log", xlabel="$m' \\log_2 m \\,/\\, d_{model}$")
+    for scale in (axis.xaxis, axis.yaxis):
+        scale.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        scale.set_major_formatter("{x:g}")
+        scale.set_minor_formatter(NullFormatter())
