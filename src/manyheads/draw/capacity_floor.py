@@ -26,7 +26,7 @@ def draw_floor(points: Sequence[Row]) -> Figure:
         permutations.set(title="permutations: base grid and diagonal", ylabel="key budget $D_K$")
         _panel(regular, [point for point in points if point["family"] == "regular"], slope=0.46)
         regular.set(title="r-regular graphs, m = 128, $d_{model}$ = 32")
-        permutations.legend(loc="lower right", fontsize=8)
+        figure.legend(*permutations.get_legend_handles_labels(), loc="outside lower center", ncols=4)
     return figure
 
 
