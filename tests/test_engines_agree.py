@@ -110,7 +110,7 @@ def make_case(kind: str, shape: dict[str, Any], density: float, precision: str) 
     return Case(Run(**shape, **variant))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     kind=st.sampled_from([*VARIANTS, *GIVEN]),
     shape=SHAPES,

@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 from dataclasses import asdict, dataclass, fields
-from functools import cached_property
+from functools import lru_cache
 from operator import index
 from typing import Literal, get_args
 
@@ -89,11 +89,10 @@ class Run:
         }
         return asdict(self) | settled | {"protocol": PROTOCOL}
 
-    @cached_property
+    @property
     def id(self) -> str:
         """16 hexadecimal digits of the SHA-256 of the meaning: equal for equal meanings, wherever they run."""
-        canonical = json.dumps(self.meaning, sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(canonical.encode()).hexdigest()[:16]
+        return _id(self)
 
     def _paper_weight(self) -> float | str:
         return float(self.context - 1) if self.graph == "permutation" else "balanced"
@@ -165,6 +164,12 @@ class Run:
         for value, name in ((self.positive_weight, "positive_weight"), (self.initial_scale, "initial_scale")):
             if isinstance(value, float) and value < 0:
                 raise InputError(f"{name} must not be negative, not {value}")
+
+
+@lru_cache(maxsize=1 << 16)  # a sweep asks for the ids of its runs again and again
+def _id(run: Run) -> str:
+    canonical = json.dumps(run.meaning, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 
 
 GIVEN = "given:"
