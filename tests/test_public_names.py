@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from types import ModuleType
 
 import pytest
 
 import manyheads
 
 
-@pytest.mark.parametrize("name", manyheads.__all__)
-def test_every_public_name_is_there(name: str) -> None:
-    assert getattr(manyheads, name) is not None
+@pytest.mark.parametrize(
+    "package", [manyheads, manyheads.sweep, manyheads.training], ids=lambda package: package.__name__
+)
+def test_every_public_name_is_there(package: ModuleType) -> None:
+    for name in package.__all__:
+        assert getattr(package, name) is not None
 
 
 def test_every_room_name_is_public() -> None:
-    assert {*manyheads._HOMES, "construct"} == set(manyheads.__all__) == set(dir(manyheads))
+    named = {name for names in manyheads._ROOMS.values() for name in names}
+    assert {*named, "construct"} == set(manyheads.__all__) == set(dir(manyheads))
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

@@ -1,7 +1,8 @@
 """How many relations can one attention layer hold, and into how many heads should its key budget be split?"""
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from manyheads.on_demand import on_demand
 
 if TYPE_CHECKING:
     from manyheads import construct
@@ -76,6 +77,7 @@ __all__ = [
 _ROOMS = {
     "capacity": ("Budget", "Capacity", "Goal", "measure"),
     "certificate": ("Certificate", "certify"),
+    "construct": (),
     "embedding": ("gaussian", "one_hot", "sparse_binary"),
     "errors": ("InputError",),
     "files": (
@@ -101,15 +103,7 @@ _ROOMS = {
     "sweep": ("Store",),
     "training": ("Outcome", "Run", "fingerprint", "step_limit", "train"),
 }
-_HOMES = {name: room for room, names in _ROOMS.items() for name in names}
-
-
-def __getattr__(name: str) -> object:
-    if name == "construct":
-        return import_module("manyheads.construct")
-    if name not in _HOMES:
-        raise AttributeError(f"module 'manyheads' has no attribute '{name}'")
-    return getattr(import_module(f"manyheads.{_HOMES[name]}"), name)
+__getattr__ = on_demand(__name__, _ROOMS)
 
 
 def __dir__() -> list[str]:

@@ -1,7 +1,8 @@
 """Many runs: a store that loses nothing, a runner for any executor."""
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from manyheads.on_demand import on_demand
 
 if TYPE_CHECKING:
     from manyheads.sweep.executors import Workers, dask, processes, threads
@@ -27,23 +28,14 @@ __all__ = [
 ]
 
 # Opened on demand: who only reads a store does not wait for the engines.
-_HOMES = {
-    "Ended": "record",
-    "LayerTrainer": "trainer",
-    "Progress": "runner",
-    "Record": "record",
-    "Store": "store",
-    "Trainer": "trainer",
-    "Workers": "executors",
-    "dask": "executors",
-    "grid": "grids",
-    "processes": "executors",
-    "sweep": "runner",
-    "threads": "executors",
-}
-
-
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'manyheads.sweep' has no attribute '{name}'")
-    return getattr(import_module(f"manyheads.sweep.{_HOMES[name]}"), name)
+__getattr__ = on_demand(
+    __name__,
+    {
+        "executors": ["Workers", "dask", "processes", "threads"],
+        "grids": ["grid"],
+        "record": ["Ended", "Record"],
+        "runner": ["Progress", "sweep"],
+        "store": ["Store"],
+        "trainer": ["LayerTrainer", "Trainer"],
+    },
+)

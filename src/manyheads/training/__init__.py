@@ -1,7 +1,8 @@
 """Training: what to train (Run), what came of it (Outcome), and two engines that agree step by step."""
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from manyheads.on_demand import on_demand
 
 if TYPE_CHECKING:
     from manyheads.training.engines import train
@@ -12,18 +13,12 @@ if TYPE_CHECKING:
 __all__ = ["Check", "Outcome", "Progress", "Run", "fingerprint", "step_limit", "train"]
 
 # Opened on demand: who only names a run, as the command line does for its defaults, does not wait for the engines.
-_HOMES = {
-    "Check": "outcome",
-    "Outcome": "outcome",
-    "Progress": "outcome",
-    "Run": "run",
-    "fingerprint": "run",
-    "step_limit": "limits",
-    "train": "engines",
-}
-
-
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'manyheads.training' has no attribute '{name}'")
-    return getattr(import_module(f"manyheads.training.{_HOMES[name]}"), name)
+__getattr__ = on_demand(
+    __name__,
+    {
+        "engines": ["train"],
+        "limits": ["step_limit"],
+        "outcome": ["Check", "Outcome", "Progress"],
+        "run": ["Run", "fingerprint"],
+    },
+)

@@ -1,0 +1,24 @@
+"""Opening a package's modules when a name of theirs is first asked for, so that nobody waits for what is not used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+
+
+def on_demand(package: str, homes: Mapping[str, Sequence[str]]) -> Callable[[str], object]:
+    """The `__getattr__` of a package whose modules, and their public names listed here, are imported when asked for.
+
+    >>> on_demand("manyheads", {"errors": ["InputError"]})("InputError").__name__
+    'InputError'
+    """
+    home_of = {name: home for home, names in homes.items() for name in names}
+
+    def look_up(name: str) -> object:
+        if name in home_of:
+            return getattr(import_module(f"{package}.{home_of[name]}"), name)
+        if name in homes:
+            return import_module(f"{package}.{name}")
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+
+    return look_up
