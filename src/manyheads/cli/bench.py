@@ -89,7 +89,7 @@ class Bench:
 
     def run(self) -> Answer:
         """Time all that is there, and compare."""
-        from manyheads.cli.contenders import GROWING, ONE_THREAD, PEERS, SHAPES
+        from manyheads.cli.contenders import GROWING, ONE_THREAD, PEERS, SHAPES, speed_ups
         from manyheads.cli.timings import shown
         from manyheads.machine import machine
 
@@ -98,7 +98,8 @@ class Bench:
         left_out = {peer.name: why for peer in PEERS if (why := peer.absent())}
         peers = [peer for peer in PEERS if peer.name not in left_out]
         times, peaks = timed(self.rounds, peers)
-        rows = [row_of(shape, peers, times, peaks) for shape in SHAPES]
+        scaling = {shape: [ratio for _ in range(self.rounds) for ratio in speed_ups(shape)] for shape in SHAPES}
+        rows = [row_of(shape, peers, times, peaks, scaling[shape]) for shape in SHAPES]
         growth = growth_of({shape: times[ONE_THREAD.name, shape] for shape in GROWING})
         facts = {
             "machine": machine(),
@@ -117,7 +118,7 @@ def timed(rounds: int, peers: Sequence[Peer]) -> tuple[Times, list[float]]:
     from manyheads.cli.contenders import GROWING, NATIVE, ONE_THREAD, SHAPES, WHOLE, matmul_peak, scripts_absent
     from manyheads.cli.progress import progress
 
-    contenders: list[Contender] = [NATIVE, WHOLE, ONE_THREAD, *peers]
+    contenders: list[Contender] = [NATIVE, ONE_THREAD, WHOLE, *peers]
     jobs = [(contender, shape) for shape in SHAPES for contender in contenders]
     jobs += [(ONE_THREAD, shape) for shape in GROWING if shape not in SHAPES]
     times: dict[tuple[str, Shape], list[Timing]] = defaultdict(list)
@@ -131,8 +132,8 @@ def timed(rounds: int, peers: Sequence[Peer]) -> tuple[Times, list[float]]:
     return times, peaks
 
 
-def row_of(shape: Shape, peers: Sequence[Peer], times: Times, peaks: Sequence[float]) -> Row:
-    """What the timings say about one shape; ratios are taken within a round."""
+def row_of(shape: Shape, peers: Sequence[Peer], times: Times, peaks: Sequence[float], scaling: Sequence[float]) -> Row:
+    """What the timings say about one shape; ratios to peers are taken within a round."""
     from manyheads.cli.contenders import NATIVE, ONE_THREAD, WHOLE, native_loss
     from manyheads.training.native import step_flops
 
@@ -153,7 +154,7 @@ def row_of(shape: Shape, peers: Sequence[Peer], times: Times, peaks: Sequence[fl
         training=Spread.of(training),
         whole_protocol=Spread.of(whole),
         one_thread=Spread.of(single),
-        speed_up=Spread.of([one / many for one, many in zip(single, training, strict=True)]),
+        speed_up=Spread.of(scaling),
         flops=flops,
         of_peak=Spread.of(fractions) if fractions else None,
         peers=versus,

@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, median
 from threading import Barrier
 from typing import Protocol
 
@@ -29,7 +29,7 @@ from manyheads.training.run import Run
 SCRIPTS = Path(__file__).parents[3] / "benchmarks" / "peers"
 WARM_UP = 500  # steps
 SCORED = 100  # the contexts after its last step on which a peer says its loss
-ENOUGH = 0.5  # seconds of training that make a timing of the native engine
+SLICE, SLICES = 0.12, 8  # seconds, and how many of them make a timing of the native engine
 
 
 @dataclass(frozen=True)
@@ -80,14 +80,9 @@ class Native:
     threads: int
 
     def time(self, shape: Shape) -> Timing:
-        """Train long enough for the time to be trusted."""
-        kernels = [_kernel(shape, seed) for seed in range(self.threads)]
-        kernels[0].advance(WARM_UP)
-        begun = time.perf_counter()
-        kernels[0].advance(WARM_UP)
-        steps = max(WARM_UP, round(WARM_UP * ENOUGH / (time.perf_counter() - begun)))
-        seconds = _together([partial(kernel.advance, steps) for kernel in kernels])
-        return Timing(1e6 * seconds / (self.threads * steps))
+        """Train in slices long enough to be trusted."""
+        kernels, steps = _warm(shape, self.threads)
+        return Timing(median(_slice(kernels, steps) for _ in range(SLICES)))
 
 
 @dataclass(frozen=True)
@@ -156,6 +151,12 @@ def native_loss(shape: Shape, *, steps: int) -> float:
     return fmean(kernel.gradient(context)[0] for context in contexts)
 
 
+def speed_ups(shape: Shape) -> list[float]:
+    """All cores against one, slice by slice in turns: a machine with other guests changes its speed within seconds."""
+    kernels, steps = _warm(shape, cores())
+    return [_slice(kernels[:1], steps) / _slice(kernels, steps) for _ in range(SLICES)]
+
+
 def matmul_peak() -> float:
     """This machine's own single-thread float32 matmul peak, in GFLOP/s."""
     return float(_script("matmul_peak.py")["gflops"])
@@ -171,8 +172,26 @@ def _kernel(shape: Shape, seed: int) -> Training:
     return training(run, problem_of(run))
 
 
+def _warm(shape: Shape, threads: int) -> tuple[list[Training], int]:
+    """Kernels that have begun, one for each thread, and how many steps one makes in a slice."""
+    kernels = [_kernel(shape, seed) for seed in range(threads)]
+    for kernel in kernels:
+        kernel.advance(WARM_UP)
+    begun = time.perf_counter()
+    kernels[0].advance(WARM_UP)
+    return kernels, max(1, round(WARM_UP * SLICE / (time.perf_counter() - begun)))
+
+
+def _slice(kernels: Sequence[Training], steps: int) -> float:
+    """Microseconds per step and run."""
+    return 1e6 * _together([partial(kernel.advance, steps) for kernel in kernels]) / (len(kernels) * steps)
+
+
 def _together(works: Sequence[Callable[[], object]]) -> float:
-    """Seconds until the last of the works is done, each in a thread of its own, begun at once."""
+    """Seconds that one of the works takes in the mean, each in a thread of its own, begun at once.
+
+    Not until the last is done: a sweep gives a free thread its next run, it does not wait. The peers count so too.
+    """
     ready = Barrier(len(works))
 
     def timed(work: Callable[[], object]) -> float:
@@ -182,7 +201,7 @@ def _together(works: Sequence[Callable[[], object]]) -> float:
         return time.perf_counter() - begun
 
     with ThreadPoolExecutor(len(works)) as pool:
-        return max(pool.map(timed, works))
+        return fmean(pool.map(timed, works))
 
 
 def _script(name: str, *arguments: str) -> dict[str, float]:
