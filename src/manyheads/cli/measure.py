@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from manyheads.cli.answer import Answer, Flag
+from manyheads.cli.workers import asked_workers
 from manyheads.errors import InputError
 from manyheads.training.run import Aggregation
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
     from manyheads.capacity import Goal
     from manyheads.graph import Graph
-    from manyheads.sweep import Workers
     from manyheads.training import Run
 
 Size = Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="(read off a file where one is given)")]
@@ -88,7 +88,7 @@ class Measure:
         if self.seeds < 1:
             raise InputError(f"--seeds is at least 1, not {self.seeds}")
         like, graph, embedding = self._like(goal)
-        with self._workers() as workers, Store.write(self.store) as store:
+        with asked_workers(self.workers, self.dask) as workers, Store.write(self.store) as store:
             try:
                 with watching(goal) as watch:
                     capacity = measure(
@@ -157,15 +157,6 @@ class Measure:
         if goal.exact and self.rule == "softmax":
             raise InputError("exact recovery is decided pair by pair, which the rule softmax does not allow")
         return like, graph, embedding
-
-    def _workers(self) -> Workers:
-        from manyheads.sweep import dask, threads
-
-        if self.dask is None:
-            return threads(self.workers)
-        if self.workers is not None:
-            raise InputError("--workers does not apply: the Dask cluster has its own")
-        return dask(self.dask)
 
     def _pictures(self) -> list[Path]:
         """The files to draw into, refused before the work if they could not be written after it."""

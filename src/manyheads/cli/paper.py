@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from manyheads.cli.answer import Answer, Flag
+from manyheads.cli.workers import asked_workers
 from manyheads.errors import InputError
 
 if TYPE_CHECKING:
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
 
     from manyheads.paper import Rows, Scale, Verdict
     from manyheads.paper.reproduce import Reproduction
-    from manyheads.sweep import Workers
 
 Count = Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="(default: the paper's)")]
 VERBS = ("all", "list", "claims")
@@ -89,10 +90,13 @@ class Paper:
         if not train:
             with Store.read(self.store) as store:
                 return stored_rows(store, needed(names, scale))
-        with self._workers() as workers, Store.write(self.store) as store:
+        with asked_workers(self.workers, self.dask) as workers, Store.write(self.store) as store:
             runs = needed(names, scale)
             missing = left(names, store, scale)
-            self._say(f"{len(runs) - len(missing):,} of {len(runs):,} runs are stored, {len(missing):,} are left")
+            print(
+                f"{len(runs) - len(missing):,} of {len(runs):,} runs are stored, {len(missing):,} are left",
+                file=sys.stderr,
+            )
             try:
                 from manyheads.cli.progress import progress
 
@@ -152,20 +156,6 @@ class Paper:
             table.add_row(name, f"{len(runs):,}", f"{len(runs) - len(missing):,}", f"{seconds / 60:.1f} min", title)
             facts.append({"name": name, "title": title, "runs": len(runs), "missing": len(missing), "seconds": seconds})
         return Answer({"exhibits": facts}, [table], yes=True)
-
-    def _workers(self) -> Workers:
-        from manyheads.sweep import dask, threads
-
-        if self.dask is None:
-            return threads(self.workers)
-        if self.workers is not None:
-            raise InputError("--workers does not apply: the Dask cluster has its own")
-        return dask(self.dask)
-
-    def _say(self, line: str) -> None:
-        import sys
-
-        print(line, file=sys.stderr, flush=True)
 
 
 def shown_verdicts(verdicts: Sequence[Verdict]) -> list[RenderableType]:
