@@ -21,12 +21,13 @@ from pathlib import Path
 import numpy as np
 from rows import DATA, Row, machine_rows, read_rows, table, write_rows
 
-from manyheads import InputError, Run
+from manyheads import InputError, Run, step_limit
 from manyheads.bounds import freedom_key_width, freedom_needed
 from manyheads.capacity import Budget, measure
 from manyheads.planning import plan
-from manyheads.planning.prediction import ADDED, freedom_law, protocol_steps
+from manyheads.planning.prediction import ADDED, freedom_law
 from manyheads.sweep import Store, sweep, threads
+from manyheads.training.run import Aggregation
 
 CHECK_SEED, CHECK_COUNT = 20261116, 60
 CALIBRATION = ((101, 80, "max", 16.0), (202, 120, "max", 50.0), (303, 60, "softmax", 12.0))  # seed, count, rule, m/d ≤
@@ -46,7 +47,7 @@ class Problem:
     items: int
     d_model: int
     degree: int
-    rule: str = "max"
+    rule: Aggregation = "max"
 
     @property
     def relations(self) -> int:
@@ -63,12 +64,12 @@ class Problem:
             seed=seed,
             graph="permutation" if self.degree == 1 else "regular",
             degree=self.degree,
-            rule="softmax" if self.rule == "softmax" else "max",
-            steps=protocol_steps(self.items, self.d_model, rule=self.rule),
+            rule=self.rule,
+            steps=step_limit(self.items, self.d_model, self.rule),
         )
 
 
-def problems(seed: int, count: int, *, rule: str = "max") -> list[Problem]:
+def problems(seed: int, count: int, *, rule: Aggregation = "max") -> list[Problem]:
     """Sizes spread evenly over their logarithms, degrees evenly."""
     rng = np.random.default_rng(seed)
     drawn = []

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from manyheads import InputError, gaussian, permutation_graph, random_graph, star_graph
+from manyheads import InputError, gaussian, permutation_graph, random_graph, star_graph, step_limit
 from manyheads.bounds import Shape, freedom_key_width, freedom_needed, graph_bit_key_budget
 from manyheads.bounds.inverse import relations_by_freedom
 from manyheads.cli import main
 from manyheads.files import write_embedding, write_graph
 from manyheads.planning import plan, prediction, trials
 from manyheads.planning.pictures import capacity_map, head_curve
-from manyheads.planning.prediction import freedom_law, predict, protocol_steps
+from manyheads.planning.prediction import freedom_law, predict
 from manyheads.planning.promise import promise
 from manyheads.planning.split import split
 from manyheads.planning.trial import points
@@ -130,14 +130,10 @@ def test_notes_say_where_the_advice_does_not_reach() -> None:
     assert any("extrapolation" in note for note in plan(50_257, 50_257, 768).notes)
 
 
-def test_the_protocols_length() -> None:
-    assert [protocol_steps(m, d) for m, d in ((512, 32), (512, 16), (1024, 128), (64, 16))] == [
-        20_000,
-        80_000,
-        80_000,
-        20_000,
-    ]
-    assert protocol_steps(64, 16, rule="softmax") == 80_000
+def test_a_trial_trains_as_long_as_the_paper() -> None:
+    limits = {(512, 32): 20_000, (512, 16): 80_000, (1024, 128): 80_000, (64, 16): 20_000, (256, 16): 30_000}
+    assert {at: step_limit(*at) for at in limits} == limits
+    assert step_limit(64, 16, "softmax") == 80_000
 
 
 def test_what_an_embedding_promises() -> None:

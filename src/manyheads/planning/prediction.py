@@ -14,6 +14,8 @@ import numpy as np
 
 from manyheads.bounds import freedom_needed
 from manyheads.errors import InputError
+from manyheads.training.limits import LONG as LONG_STEPS
+from manyheads.training.limits import step_limit
 
 # ln D_K* = ln(law + 2) + A + B·ln m + C·ln d + E/d + F·max(0, ln fill), a least-squares fit; law and fill as below
 A, B, C, E, F = -2.37, 0.094, 0.430, 12.14, 0.295
@@ -25,7 +27,6 @@ SOFTMAX_SPREAD = 0.15
 CALIBRATED = {"items": (32, 512), "d_model": (12, 96), "degree": (1.0, 4.0)}
 SAFE = 1.6  # spreads above the prediction: what is recommended
 MOST_HEADS = 1024
-LONG_ITEMS, LONG_RATIO = 512, 16
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ def predict(items: int, relations: int, d_model: int, *, rule: str = "max") -> P
     m, d = _clamped(items, "items"), _clamped(d_model, "d_model")
     correction = A + B * math.log(m) + C * math.log(d) + E / d + F * max(0.0, math.log(fill))
     centre, spread = (law + ADDED) * math.exp(correction), SPREAD
-    if protocol_steps(items, d_model) > protocol_steps(32, 32):
+    if step_limit(items, d_model) >= LONG_STEPS:
         centre *= LONG
     if rule == "softmax":
         centre, spread = centre * SOFTMAX, math.hypot(SPREAD, SOFTMAX_SPREAD)
@@ -59,14 +60,6 @@ def predict(items: int, relations: int, d_model: int, *, rule: str = "max") -> P
         safe=centre * math.exp(SAFE * spread),
         is_extrapolated=any(not low <= given[name] <= high for name, (low, high) in CALIBRATED.items()),
     )
-
-
-def protocol_steps(items: int, d_model: int, *, rule: str = "max") -> int:
-    """How long the paper's protocol trains: 20,000 steps, or 80,000 for large or crowded problems and under softmax.
-
-    Table 2 names some sizes; for all others, as for those, 20,000 where m ≤ 512 and m/d_model ≤ 16.
-    """
-    return 20_000 if items <= LONG_ITEMS and items <= LONG_RATIO * d_model and rule == "max" else 80_000
 
 
 def _clamped(value: int, name: str) -> float:

@@ -14,8 +14,8 @@ from manyheads.errors import InputError
 from manyheads.generators import random_graph
 from manyheads.graph import Graph
 from manyheads.planning.advice import Plan
-from manyheads.planning.prediction import protocol_steps
-from manyheads.training import Run, fingerprint, train
+from manyheads.training import Run, fingerprint, step_limit, train
+from manyheads.training.run import Aggregation
 
 
 @dataclass(frozen=True)
@@ -96,6 +96,7 @@ def _score(
     if graph is None and rest:
         graph = random_graph(advice.items, advice.relations, seed=seed)
     drawn = "permutation" if degree == 1 else "regular"
+    rule: Aggregation = "softmax" if advice.rule == "softmax" else "max"
     run = Run(
         items=advice.items,
         d_model=advice.d_model,
@@ -105,8 +106,8 @@ def _score(
         graph=drawn if graph is None else fingerprint(graph),
         degree=degree if graph is None else 1,
         embedding="gaussian" if embedding is None else fingerprint(embedding),
-        rule="softmax" if advice.rule == "softmax" else "max",
+        rule=rule,
         context=Run.context if advice.context_length is None else advice.context_length,
-        steps=protocol_steps(advice.items, advice.d_model, rule=advice.rule),
+        steps=step_limit(advice.items, advice.d_model, rule),
     )
     return train(run, graph=graph, embedding=embedding).micro_f1
