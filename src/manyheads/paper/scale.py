@@ -29,11 +29,6 @@ class Scale:
         """Panels with more items are not run."""
         return self.up_to or (512 if self.quick else 4096)
 
-    @property
-    def budgets(self) -> int:
-        """How many key budgets a head count is tried at."""
-        return 6 if self.quick else 12
-
     def seeds_at(self, items: int, d_model: int, *, paper: int = 10) -> range:
         """The seeds of one panel, where the paper has `paper` of them but for its largest points."""
         if self.seeds is not None:
