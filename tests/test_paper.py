@@ -60,10 +60,10 @@ def test_seeds_and_limits_are_the_papers() -> None:
 
 @pytest.mark.parametrize("panel", THRESHOLDS, ids=str)
 def test_windows_enclose_the_papers_thresholds(panel: Panel) -> None:
-    """Every head count that fits has budgets on both sides of the law's prediction."""
+    """Budgets lie on both sides of the paper's law, 1.19 · m·log2 m/d_model over all its points."""
     budgets = [heads * width for heads, width in panel.shapes(Scale()) if heads <= panel.law() / 2]
     assert min(budgets) <= 0.65 * panel.law()
-    assert max(budgets) >= 1.5 * panel.law()
+    assert max(budgets) >= 1.3 * panel.law()
 
 
 def test_thresholds_are_those_of_the_made_up_rows(rows: Rows) -> None:
@@ -154,7 +154,9 @@ def test_rows_of_another_protocol_are_refused(tmp_path: Path) -> None:
         read_rows(path)
 
 
-@pytest.mark.parametrize("content", [b"", b"not gzip", gzip.compress(b"[1]\n"), gzip.compress(b"{\n")])
+@pytest.mark.parametrize(
+    "content", [b"", b"not gzip", gzip.compress(b"[1]\n", mtime=0), gzip.compress(b"{\n", mtime=0)]
+)
 def test_what_is_no_file_of_rows_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "rows.jsonl.gz"
     path.write_bytes(content)

@@ -8,6 +8,7 @@ from matplotlib.ticker import MaxNLocator
 
 from manyheads.bounds import freedom_key_width, paper_key_budget
 from manyheads.capacity import Capacity
+from manyheads.draw.curves import curve
 from manyheads.draw.style import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILLION, look, panels
 
 LINES = (BLUE, VERMILLION, GREEN, ORANGE, PURPLE, SKY, BLACK)
@@ -45,17 +46,11 @@ def _curve(axes: Axes, capacity: Capacity, heads: int, colour: str, marker: str)
     points = [point for point in capacity.curve if point.heads == heads and point.scores]
     whole = [point for point in points if len(point.scores) == capacity.seeds]
     label = f"{heads} head{'s' if heads > 1 else ''}"
-    budgets, means = [point.key_budget for point in whole], [point.mean for point in whole]
-    axes.plot(budgets, means, color=colour, marker=marker, label=label)
+    curve(axes, whole, colour=colour, marker=marker, label=label)
     # a point given up after its first seeds has no interval worth drawing, and its mean is of other seeds
     for point in points:
         if point not in whole:
             axes.plot(point.key_budget, point.mean, color=colour, marker=marker, markerfacecolor="white", alpha=0.6)
-    if capacity.seeds == 1:
-        return
-    below = [point.mean - max(point.interval[0], 0.0) for point in whole]
-    above = [max(0.0, min(point.interval[1], 1.0) - point.mean) for point in whole]
-    axes.errorbar(budgets, means, yerr=[below, above], fmt="none", ecolor=colour, elinewidth=1.2, capsize=3)
 
 
 def _threshold(axes: Axes, capacity: Capacity) -> None:

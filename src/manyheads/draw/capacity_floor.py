@@ -11,21 +11,21 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, NullFormatter
 
-from manyheads.draw.style import BLUE, GREY, ORANGE, VERMILLION, look, panels
+from manyheads.draw.style import BLUE, GREY, ORANGE, VERMILLION, counting_axis, look, panels
 
 Row = Mapping[str, Any]
+PERMUTATIONS, REGULAR = 1.19, 0.46  # the slopes of the paper's laws
 
 
 def draw_floor(points: Sequence[Row]) -> Figure:
     """Permutations on the left, r-regular graphs on the right, both over m'·log2 m/d_model."""
     with look():
         figure, ((permutations, regular),) = panels(1, 2)
-        _panel(permutations, [point for point in points if point["family"] in ("base", "diagonal")], slope=1.19)
-        permutations.set(title="permutations: base grid and diagonal", ylabel="key budget $D_K$")
-        _panel(regular, [point for point in points if point["family"] == "regular"], slope=0.46)
-        regular.set(title="r-regular graphs, m = 128, $d_{model}$ = 32")
+        _panel(permutations, [point for point in points if point["family"] in ("base", "diagonal")], slope=PERMUTATIONS)
+        permutations.set(title=f"permutations, law {PERMUTATIONS:g}", ylabel="key budget $D_K$")
+        _panel(regular, [point for point in points if point["family"] == "regular"], slope=REGULAR)
+        regular.set(title=f"r-regular, m = 128, $d_{{model}}$ = 32, law {REGULAR:g}")
         figure.legend(*permutations.get_legend_handles_labels(), loc="outside lower center", ncols=4)
     return figure
 
@@ -42,7 +42,7 @@ def _panel(axis: Axes, points: Sequence[Row], *, slope: float) -> None:
         color=GREY,
         linestyle="--",
         linewidth=1.2,
-        label=f"paper's law, slope {slope}",
+        label="paper's law",
     )
     published = [point for point in points if point["paper"] is not None]
     axis.scatter(
@@ -51,7 +51,7 @@ def _panel(axis: Axes, points: Sequence[Row], *, slope: float) -> None:
         color=VERMILLION,
         marker="s",
         s=26,
-        label="paper's $D_K^*$",
+        label="paper's $D_K^*$, inferred",
     )
     free = [point for point in points if point["freedom"]]
     axis.scatter(
@@ -64,7 +64,5 @@ def _panel(axis: Axes, points: Sequence[Row], *, slope: float) -> None:
         x, floor, yerr=(below, above), color=BLUE, fmt="o", capsize=2.5, label="certified floor, median and range"
     )
     axis.set(xscale="log", yscale="log", xlabel="$m' \\log_2 m \\,/\\, d_{model}$")
-    for scale in (axis.xaxis, axis.yaxis):
-        scale.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        scale.set_major_formatter("{x:g}")
-        scale.set_minor_formatter(NullFormatter())
+    counting_axis(axis.xaxis)
+    counting_axis(axis.yaxis)

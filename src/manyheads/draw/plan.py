@@ -42,7 +42,7 @@ class HeadCurve:
 
 
 def draw_capacity_map(rows: CapacityMap) -> Figure:
-    """Relations against d_model, a panel for each key budget: guaranteed, likely, unlikely and impossible as bands."""
+    """Relations against d_model, a panel for each key budget: guaranteed, within and above the law, impossible."""
     with look():
         figure, axes = panels(2, 2)
         figure.set_size_inches(7.6, 6.2)
@@ -52,7 +52,7 @@ def draw_capacity_map(rows: CapacityMap) -> Figure:
             likely, limit = np.maximum(rows.likely[index], sure), rows.impossible[index]
             axis.fill_between(x, bottom, sure, color=GREEN, alpha=0.55, linewidth=0, label="guaranteed, m' = D_K")
             axis.fill_between(x, sure, likely, color=GREEN, alpha=0.22, linewidth=0, label="likely, by the law")
-            axis.fill_between(x, likely, limit, color=ORANGE, alpha=0.25, linewidth=0, label="unlikely")
+            axis.fill_between(x, likely, limit, color=ORANGE, alpha=0.25, linewidth=0, label="above the law")
             axis.fill_between(x, limit, top, color=VERMILLION, alpha=0.45, linewidth=0, label="impossible, 16 bits")
             axis.plot(x, likely, color=GREEN)
             axis.set(xscale="log", yscale="log", ylim=(bottom, top), xlim=(x[0], x[-1]), title=f"D_K = {budget}")

@@ -9,7 +9,9 @@ from typing import Any
 
 import matplotlib as mpl
 import numpy as np
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter
 from numpy import ndarray
 
 # The palette of Okabe and Ito: eight colours told apart with every common kind of colour blindness.
@@ -60,3 +62,10 @@ def save(figure: Figure, path_stem: Path) -> tuple[Path, Path]:
         figure.savefig(png, metadata={"Software": None})
         figure.savefig(svg, metadata={"Date": None, "Creator": None})
     return png, svg
+
+
+def counting_axis(axis: Axis) -> None:
+    """Ticks of a logarithmic axis at the numbers people count in: 1, 2, 5, 10, 20, 50, …"""
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axis.set_major_formatter("{x:g}")
+    axis.set_minor_formatter(NullFormatter())

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullLocator
 
 from manyheads.draw.style import BLUE, GREY, look, panels
 from manyheads.paper import fig12
 from manyheads.paper.panel import HEADS, REGULAR
-from manyheads.paper.pictures import found_thresholds, head_spread
+from manyheads.paper.pictures import found_thresholds, head_spread, power_axis
 from manyheads.paper.rows import Rows
 from manyheads.paper.scale import Scale
 from manyheads.paper.verdict import Verdict, judged, missing
@@ -43,10 +42,8 @@ def draw(rows: Rows, scale: Scale) -> Figure:
             )
             axes.set_xscale("log")
             axes.set_yscale("log")
-            axes.set_xticks(degrees, [str(degree) for degree in degrees])
-            axes.set_yticks((*HEADS, 128), [str(heads) for heads in (*HEADS, 128)])
-            for axis in (axes.xaxis, axes.yaxis):
-                axis.set_minor_locator(NullLocator())
+            power_axis(axes.xaxis, degrees)
+            power_axis(axes.yaxis, (*HEADS, 128))
         axes.set_xlabel("degree r")
         axes.set_ylabel("heads")
         axes.legend(loc="upper left")

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullLocator
 
 from manyheads.draw.style import BLUE, GREEN, VERMILLION, look, panels
 from manyheads.paper import fig9
 from manyheads.paper.panel import BASE, HEADS
-from manyheads.paper.pictures import found_thresholds, head_spread
+from manyheads.paper.pictures import found_thresholds, head_spread, power_axis
 from manyheads.paper.rows import Rows
 from manyheads.paper.scale import Scale
 from manyheads.paper.verdict import Verdict, judged, missing
@@ -40,10 +39,8 @@ def draw(rows: Rows, scale: Scale) -> Figure:
             )
         axes.set_xscale("log")
         axes.set_yscale("log")
-        axes.set_xticks([64, 128, 256, 512], ["64", "128", "256", "512"])
-        axes.set_yticks(HEADS, [str(heads) for heads in HEADS])
-        for axis in (axes.xaxis, axes.yaxis):
-            axis.set_minor_locator(NullLocator())
+        power_axis(axes.xaxis, (64, 128, 256, 512))
+        power_axis(axes.yaxis, HEADS)
         axes.set_xlabel("items m")
         axes.set_ylabel("$h^*$")
         axes.legend(loc="upper left")

@@ -6,19 +6,22 @@ from collections.abc import Callable, Sequence
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, NullLocator, ScalarFormatter
+from matplotlib.ticker import FixedLocator, NullLocator
 
 from manyheads.capacity import Point, Threshold
 from manyheads.capacity.threshold import TARGET
-from manyheads.draw.style import GREY, look, panels
+from manyheads.draw.curves import curve
+from manyheads.draw.style import GREY, counting_axis, look, panels
 from manyheads.paper.panel import HEADS, Panel
 from manyheads.paper.rows import Rows
 from manyheads.paper.scale import Scale
 
 MARKERS = dict(zip(HEADS, "osD^vPX", strict=True))
 # head counts have an order, so their colours have one
-COLOURS = dict(zip(HEADS, mpl.colormaps["viridis"].resampled(8).colors, strict=False))  # type: ignore[attr-defined]
+COLOURS = {heads: to_hex(mpl.colormaps["viridis"](place / len(HEADS))) for place, heads in enumerate(HEADS)}
 
 
 def curves(
@@ -54,41 +57,20 @@ def curve_panel(axes: Axes, points: Sequence[Point], *, target: float | None = T
     """The curves of one problem."""
     for heads in sorted({point.heads for point in points}):
         line = [point for point in points if point.heads == heads]
-        low, high = zip(*(point.interval for point in line), strict=True)
-        means = [point.mean for point in line]
-        # an interval around a mean of shares is cut at 1, beyond which no share lies
-        top = [min(above, 1.0) if target is not None else above for above in high]
-        errors = [
-            [m - max(b, 0.0) for m, b in zip(means, low, strict=True)],
-            [max(0.0, t - m) for m, t in zip(means, top, strict=True)],
-        ]
-        axes.errorbar(
-            [point.key_budget for point in line],
-            means,
-            yerr=errors,
-            color=COLOURS[heads],
-            marker=MARKERS[heads],
-            linewidth=1.4,
-            elinewidth=0.9,
-            capsize=2,
-            label=f"{heads} head{'s' if heads > 1 else ''}",
-        )
+        label = f"{heads} head{'s' if heads > 1 else ''}"
+        curve(axes, line, colour=COLOURS[heads], marker=MARKERS[heads], label=label, shares=target is not None)
     if target is not None:
         axes.axhline(target, color=GREY, linestyle=":", linewidth=1)
         axes.set_ylim(0, 1.03)
     axes.set_xscale("log")
-    plain_ticks(axes, [point.key_budget for point in points])
+    counting_axis(axes.xaxis)
 
 
-def plain_ticks(axes: Axes, budgets: Sequence[int]) -> None:
-    """A logarithmic axis with the numbers people count in."""
-    if not budgets:
-        return
-    low, high = min(budgets), max(budgets)
-    steps = [factor * 10**power for power in range(5) for factor in (1, 2, 5)]
-    axes.xaxis.set_major_locator(FixedLocator([step for step in steps if low * 0.9 <= step <= high * 1.1]))
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(ScalarFormatter())
+def power_axis(axis: Axis, values: Sequence[int]) -> None:
+    """A logarithmic axis with ticks at these values only."""
+    axis.set_major_locator(FixedLocator(values))
+    axis.set_major_formatter("{x:g}")
+    axis.set_minor_locator(NullLocator())
 
 
 def spread(found: Threshold) -> tuple[int, int]:
