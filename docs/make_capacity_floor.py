@@ -2,6 +2,7 @@
 
 python docs/make_capacity_floor.py                   search what has no row yet (resumable), then draw and write
 python docs/make_capacity_floor.py --share 1/2       search only every second point, for one of two processes
+python docs/make_capacity_floor.py --families base   search only these
 python docs/make_capacity_floor.py --stored          search nothing: draw and write from the stored rows
 """
 
@@ -70,11 +71,11 @@ def search(point: Point, seed: int) -> Row:
     }
 
 
-def missing(part: int, parts: int) -> Iterator[tuple[Point, int]]:
+def missing(part: int, parts: int, families: tuple[str, ...]) -> Iterator[tuple[Point, int]]:
     """What has no row yet, of this process's share: first every point once, then the next seed."""
     for seed in SEEDS:
         for number, point in enumerate(POINTS):
-            if (number + seed) % parts != part:
+            if (number + seed) % parts != part or point.family not in families:
                 continue
             key = {"family": point.family, "items": point.items, "d_model": point.d_model, "degree": point.degree}
             if not any(
@@ -95,11 +96,11 @@ def append(row: Row) -> None:
         file.flush()
 
 
-def main(share: str = "1/1", stored: bool = False) -> None:
+def main(share: str = "1/1", stored: bool = False, families: tuple[str, ...] = ("base", "regular", "diagonal")) -> None:
     """Search what is missing, draw, write."""
     part, parts = (int(number) for number in share.split("/"))
     if not stored:
-        for point, seed in missing(part - 1, parts):
+        for point, seed in missing(part - 1, parts, families):
             row = search(point, seed)
             append(row)
             print(row, flush=True)
