@@ -14,6 +14,7 @@ from manyheads.architectures import ARCHITECTURES, architecture
 from manyheads.bounds import Shape
 from manyheads.bounds.inverse import relations_by_bits, relations_by_freedom, relations_by_paper
 from manyheads.cli import main
+from manyheads.files import read_embedding, read_labels
 from manyheads.files.model_weights import read_model_weights
 from manyheads.files.models import read_architecture
 from manyheads.planning import audit
@@ -140,6 +141,7 @@ def test_quantised_gguf_weights_are_close_to_what_they_were() -> None:
         getattr(writer, f"add_{name}")(value)
     writer.add_key_length(16)
     writer.add_vocab_size(32)
+    writer.add_token_list([f"t{row}" for row in range(32)])
     kind = gguf.GGMLQuantizationType.Q8_0
     for name, array in (("token_embd.weight", rows), ("blk.0.attn_q.weight", q), ("blk.0.attn_k.weight", k)):
         writer.add_tensor(name, gguf.quants.quantize(array, kind), raw_dtype=kind)
@@ -147,6 +149,10 @@ def test_quantised_gguf_weights_are_close_to_what_they_were() -> None:
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
+    np.testing.assert_allclose(read_embedding("model.gguf"), rows, atol=0.02)
+    assert read_labels("model.gguf") == tuple(f"t{row}" for row in range(32))
+    with pytest.raises(InputError, match="holds no tensor 'wte'"):
+        read_embedding("model.gguf", tensor="wte")
     model = read_model_weights("model.gguf", read_architecture("model.gguf"))
     np.testing.assert_allclose(model.embedding, rows, atol=0.02)
     np.testing.assert_allclose(model.layers[0].query[1].T, q[16:], atol=0.02)

@@ -184,7 +184,7 @@ def claiming(shape: str) -> Callable[[Path], None]:
         ("a.npy", saved(np.array([[1.0, np.nan]])), None, "NaN or infinite"),
         ("a.npy", saved(np.array([[1e300]])), None, "beyond the range of float32"),
         ("a.npy", saved(ROWS), "wte", "no tensor 'wte'"),
-        ("a.npz", lambda path: path.write_bytes(b"PK"), None, "must end in .npy or .safetensors"),
+        ("a.npz", lambda path: path.write_bytes(b"PK"), None, "must end in .npy, .safetensors or .gguf"),
         ("a.safetensors", lambda path: path.write_bytes(b"\xff" * 64), None, "truncated or damaged"),
         ("a.safetensors", pickled, None, "truncated or damaged"),
         ("a.safetensors", tensors({"a": ROWS, "b": ROWS}), None, "2 tensors, so one must be named: a, b"),

@@ -159,11 +159,16 @@ def test_label_lists(tmp_path: Path) -> None:
     (tmp_path / "labels.json").write_text('["the", " a", "\\n"]')
     assert read_labels(tmp_path / "labels.txt") == ("the", " a", "of")
     assert read_labels(tmp_path / "labels.json") == ("the", " a", "\n")
+    (tmp_path / "vocab.json").write_text('{"a": 1, "Ġthe": 0, "cat": 2}')
+    assert read_labels(tmp_path / "vocab.json") == ("Ġthe", "a", "cat")
     for name, text, says in [
         ("twice.txt", "a\nb\na\n", "'a' as number 1 and again as number 3"),
         ("broken.json", '["a"', "not JSON"),
-        ("numbers.json", "[1, 2]", "not a JSON list of strings"),
-        ("none.json", "[]", "not a JSON list of strings"),
+        ("numbers.json", "[1, 2]", "neither a JSON list of strings nor a vocabulary"),
+        ("none.json", "[]", "neither a JSON list of strings nor a vocabulary"),
+        ("gap.json", '{"a": 0, "b": 2}', "nor a vocabulary that numbers all rows"),
+        ("list.json", '{"a": [0], "b": 1}', "nor a vocabulary that numbers all rows"),
+        ("empty.json", "{}", "nor a vocabulary that numbers all rows"),
     ]:
         (tmp_path / name).write_text(text)
         with pytest.raises(InputError, match=says):

@@ -38,9 +38,9 @@ class Attend:
     ] = ()
     """Labels of items, or their numbers where there are no labels."""
     embedding: Annotated[Path, tyro.conf.arg(metavar="FILE")]
-    """The embedding (.npy, .safetensors)."""
+    """The embedding (.npy, .safetensors, .gguf)."""
     labels: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = None
-    """The items' names in the order of the embedding's rows, one a line or a .json list of strings."""
+    """The items' names in the order of the embedding's rows: one a line, a .json list or vocabulary, a .gguf."""
     tensor: Annotated[str | None, tyro.conf.arg(metavar="NAME", help_behavior_hint="")] = None
     """Which tensor is the embedding, where a safetensors file holds several."""
     json: Flag = False

@@ -29,7 +29,7 @@ class Export:
     to: Literal["torch", "transformers", "transformer-lens"]
     """The library: any rule goes to torch and transformer-lens (versions 2 and 3), softmax alone to transformers."""
     embedding: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = None
-    """The embedding (.npy, .safetensors), to go with the layer; torch alone can do without."""
+    """The embedding (.npy, .safetensors, .gguf), to go with the layer; torch alone can do without."""
     tensor: Annotated[str | None, tyro.conf.arg(metavar="NAME", help_behavior_hint="")] = None
     """Which tensor is the embedding, where a safetensors file holds several."""
     force: Flag = False

@@ -39,9 +39,9 @@ class Measure:
     graph: Annotated[str, tyro.conf.arg(metavar="KIND|FILE")] = "permutation"
     """permutation, regular:DEGREE (both drawn anew for each seed), or an edge list (.csv, .tsv)."""
     embedding: Annotated[str, tyro.conf.arg(metavar="gaussian|FILE")] = "gaussian"
-    """gaussian (drawn anew for each seed), or a file (.npy, .safetensors)."""
+    """gaussian (drawn anew for each seed), or a file (.npy, .safetensors, .gguf)."""
     labels: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = None
-    """The items' names in the order of the embedding's rows, one a line or a .json list of strings."""
+    """The items' names in the order of the embedding's rows: one a line, a .json list or vocabulary, a .gguf."""
     tensor: Annotated[str | None, tyro.conf.arg(metavar="NAME", help_behavior_hint="")] = None
     """Which tensor is the embedding, where a safetensors file holds several."""
     rule: Aggregation = "max"

@@ -42,7 +42,7 @@ class Plan:
     graph: File = None
     """An edge list (.csv, .tsv), of which m', the largest degree and the skew are read off."""
     embedding: File = None
-    """An embedding (.npy, .safetensors), whose incoherence says what the constructions may promise on it."""
+    """An embedding (.npy, .safetensors, .gguf), whose incoherence says what the constructions may promise on it."""
     tensor: Annotated[str | None, tyro.conf.arg(metavar="NAME", help_behavior_hint="")] = None
     """Which tensor is the embedding, where a safetensors file holds several."""
     heads: Whole = None

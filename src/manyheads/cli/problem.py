@@ -28,9 +28,9 @@ class Problem:
 
     graph: Annotated[str, tyro.conf.arg(metavar="FILE|DRAWN", help=GRAPH_HELP)]
     embedding: Annotated[str, tyro.conf.arg(metavar="FILE|DRAWN")]
-    """A file (.npy, .safetensors), or an embedding to draw: one-hot, gaussian:D_MODEL or sparse-binary:D_MODEL."""
+    """A file (.npy, .safetensors, .gguf), or one to draw: one-hot, gaussian:D_MODEL or sparse-binary:D_MODEL."""
     labels: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = None
-    """The items' names in the order of the embedding's rows, one a line or a .json list of strings."""
+    """The items' names in the order of the embedding's rows: one a line, a .json list or vocabulary, a .gguf."""
     tensor: Annotated[str | None, tyro.conf.arg(metavar="NAME", help_behavior_hint="")] = None
     """Which tensor is the embedding, where a safetensors file holds several."""
     graph_seed: Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="(default: 0)")] = None

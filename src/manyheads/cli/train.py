@@ -36,7 +36,7 @@ class Train:
     graph: Annotated[str, tyro.conf.arg(metavar="FILE|DRAWN")]
     """An edge list (.csv, .tsv), or a graph to draw from the seed: permutation:ITEMS or regular:ITEMS:DEGREE."""
     embedding: Annotated[str, tyro.conf.arg(metavar="FILE|DRAWN")]
-    """A file (.npy, .safetensors), or an embedding to draw from the seed: gaussian:D_MODEL."""
+    """A file (.npy, .safetensors, .gguf), or an embedding to draw from the seed: gaussian:D_MODEL."""
     heads: int
     """Number of heads."""
     key_width: int

@@ -1,4 +1,4 @@
-"""Embeddings in files: .npy without pickle, or a tensor of a safetensors file."""
+"""Embeddings in files: .npy without pickle, a tensor of a safetensors file, the token embedding of a GGUF model."""
 
 from __future__ import annotations
 
@@ -11,16 +11,18 @@ from jaxtyping import Float32
 from numpy import ndarray
 
 from manyheads.errors import InputError
+from manyheads.files.gguf_files import GGUF_SUFFIX, read_gguf_tensors
 from manyheads.files.tensors import CHECKSUM, pack, read_tensors
 from manyheads.files.whole import read_whole, write_whole
 
+TOKEN_EMBEDDING = "token_embd.weight"  # as GGUF names it
 MAGIC = b"\x93NUMPY"
 PICKLES = (b"\x80", b"(", b"c", b"]", b"}")  # how a pickle may begin, newer and older protocols
 HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 
 
 def read_embedding(path: str | Path, *, tensor: str | None = None) -> Float32[ndarray, "items d_model"]:
-    """One row for each item, from an .npy file or from a safetensors file's only (or named) tensor.
+    """One row for each item, from an .npy file, a safetensors file's only (or named) tensor, or a GGUF model's tokens.
 
     Half, single, double and (in safetensors) bfloat16 numbers become float32, the numbers that are then certified.
     A safetensors file that `write_embedding` wrote carries a checksum; in any other only structural damage shows.
@@ -32,7 +34,9 @@ def read_embedding(path: str | Path, *, tensor: str | None = None) -> Float32[nd
         return _rows(_npy(path), path)
     if path.suffix == ".safetensors":
         return _rows(_safetensors(path, tensor), path)
-    raise InputError(f"{path} is not an embedding file: its name must end in .npy or .safetensors")
+    if path.suffix == GGUF_SUFFIX:
+        return _rows(_gguf(path, tensor or TOKEN_EMBEDDING), path)
+    raise InputError(f"{path} is not an embedding file: its name must end in .npy, .safetensors or .gguf")
 
 
 def write_embedding(path: str | Path, embedding: Float32[ndarray, "items d_model"], *, force: bool = False) -> None:
@@ -77,6 +81,13 @@ def _safetensors(path: Path, name: str | None) -> ndarray:
             raise InputError(f"{path} holds {len(file.tensors)} tensors, so one must be named: {file.names}")
         (name,) = file.tensors
     return file.floats(name)
+
+
+def _gguf(path: Path, name: str) -> ndarray:
+    found = read_gguf_tensors(path, lambda tensor: tensor == name)
+    if name not in found:
+        raise InputError(f"{path} holds no tensor '{name}'")
+    return found[name]
 
 
 def _rows(array: ndarray, path: Path) -> Float32[ndarray, "items d_model"]:

@@ -13,11 +13,24 @@ from numpy import ndarray
 from manyheads.errors import InputError
 
 GGUF_SUFFIX = ".gguf"
+TOKENS = "tokenizer.ggml.tokens"
 
 
 def read_gguf_metadata(path: str | Path) -> dict[str, object]:
     """The metadata as plain numbers and words; of a list, such as the tokens, its length."""
     return _read(path, lambda reader: {name: _plain(field) for name, field in reader.fields.items()})
+
+
+def read_gguf_tokens(path: str | Path) -> list[str]:
+    """The tokens of the model's vocabulary, in the order of its embedding's rows."""
+
+    def tokens(reader: Any) -> list[str]:
+        field = reader.fields.get(TOKENS)
+        if field is None:
+            raise InputError(f"{path} names no tokens: it has no '{TOKENS}'")
+        return list(field.contents())
+
+    return _read(path, tokens)
 
 
 def read_gguf_tensors(path: str | Path, wanted: Callable[[str], bool]) -> dict[str, Float32[ndarray, "*shape"]]:

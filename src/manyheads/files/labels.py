@@ -6,17 +6,23 @@ import json
 from pathlib import Path
 
 from manyheads.errors import InputError
+from manyheads.files.gguf_files import GGUF_SUFFIX, read_gguf_tokens
 from manyheads.files.whole import read_whole
 
 
 def read_labels(path: str | Path) -> tuple[str, ...]:
-    """One label a line, or a JSON list of strings where the name ends in .json; none twice."""
+    """One label a line; a list or a vocabulary (label to row) of a .json file; a .gguf model's tokens. None twice."""
     path = Path(path)
+    if path.suffix == GGUF_SUFFIX:
+        return _once(read_gguf_tokens(path), path)
     try:
         text = read_whole(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(f"{path} is not UTF-8 text") from error
-    labels = _json_list(text, path) if path.suffix.lower() == ".json" else text.removesuffix("\n").split("\n")
+    return _once(_json(text, path) if path.suffix.lower() == ".json" else text.removesuffix("\n").split("\n"), path)
+
+
+def _once(labels: list[str], path: Path) -> tuple[str, ...]:
     first: dict[str, int] = {}
     for place, label in enumerate(labels, start=1):
         if first.setdefault(label, place) != place:
@@ -24,11 +30,18 @@ def read_labels(path: str | Path) -> tuple[str, ...]:
     return tuple(labels)
 
 
-def _json_list(text: str, path: Path) -> list[str]:
+def _json(text: str, path: Path) -> list[str]:
     try:
         labels = json.loads(text)
     except (json.JSONDecodeError, RecursionError) as error:
         raise InputError(f"{path} is not JSON") from error
+    if isinstance(labels, dict) and _numbers_all(list(labels.values())):
+        return sorted(labels, key=labels.__getitem__)
     if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels) or not labels:
-        raise InputError(f"{path} is not a JSON list of strings")
+        raise InputError(f"{path} is neither a JSON list of strings nor a vocabulary that numbers all rows")
     return labels
+
+
+def _numbers_all(rows: list[object]) -> bool:
+    numbers = [row for row in rows if isinstance(row, int)]
+    return len(numbers) == len(rows) > 0 and sorted(numbers) == list(range(len(rows)))
