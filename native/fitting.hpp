@@ -27,11 +27,12 @@ struct Burst {
     Finding finding;
 };
 
-// Both matrices side by side, [d_model][queries of all heads, keys of all heads], and Adam's moments.
+// Both matrices side by side, [d_model][queries of all heads, keys of all heads], each half padded to whole vectors, and
+// Adam's moments.
 template <class T> class Fitting {
 public:
     Fitting(Relations relations, const float *embedding, int d_model, int heads, int key_width, int threads, std::size_t keep = 0)
-        : relations_(std::move(relations)), d_model_(d_model), budget_(heads * key_width), stride_(round_up(2 * budget_, WIDTH<T>)),
+        : relations_(std::move(relations)), d_model_(d_model), half_(round_up(heads * key_width, WIDTH<T>)), stride_(2 * half_),
           embedding_(embedding, embedding + std::size_t(relations_.items()) * d_model), joined_(std::size_t(items()) * stride_),
           value_(std::size_t(d_model) * stride_), gradient_(value_.size()), first_(value_.size()), second_(value_.size()),
           projections_(items(), heads, key_width), by_query_(projections_.rows() * projections_.width()) {
@@ -52,9 +53,10 @@ public:
 
     // Looks at all pairs of a share of the sources; leaves the gradient by the weights.
     Finding look(const Levels &levels, double share) {
-        project();
-        Finding finding = survey(levels, share);
-        pull_back();
+        const Groups groups = choose(share);
+        project(groups);
+        Finding finding = survey(levels, groups);
+        pull_back(groups);
         return finding;
     }
 
@@ -136,7 +138,7 @@ private:
         std::size_t plain = 0;
         for (int head = 0; head < heads(); ++head)
             for (int d = 0; d < d_model_; ++d)
-                for (int c = 0; c < key_width(); ++c) body(plain++, std::size_t(d) * stride_ + matrix * budget_ + head * key_width() + c);
+                for (int c = 0; c < key_width(); ++c) body(plain++, std::size_t(d) * stride_ + matrix * half_ + head * key_width() + c);
     }
 
     // Calls body(n, first, last) for every thread's share of 0 … count − 1.
@@ -149,33 +151,58 @@ private:
         for (std::thread &other : others) other.join();
     }
 
-    void project() {
-        share(items(), [&](int, int first, int last) {
-            T *const to = joined_.data() + std::size_t(first) * stride_;
-            std::fill_n(to, std::size_t(last - first) * stride_, T(0));
-            add_product(embedding_.data() + std::size_t(first) * d_model_, d_model_, 1, last - first, d_model_, value_.data(), stride_,
-                        stride_, to, stride_);
-        });
-        projections_.fill(joined_.data(), stride_);
-    }
+    // Sources that one look sees, in groups of neighbours; all of them, or the next ones of a random order.
+    struct Groups {
+        const int *first;
+        std::size_t count;
+        bool all;
+    };
 
-    Finding survey(const Levels &levels, double share_of_sources) {
+    Groups choose(double share_of_sources) {
         const std::size_t all = groups_.size(), count = std::clamp<std::size_t>(std::llround(share_of_sources * all), 1, all);
-        if (count < all) {
-            // the next groups of a random order, which is drawn anew whenever it is used up
-            if (next_group_ + count > all) {
-                for (std::size_t n = all; n > 1; --n) std::swap(groups_[n - 1], groups_[random_.below(static_cast<std::uint32_t>(n))]);
-                next_group_ = 0;
-            }
-            std::fill_n(by_query_.data(), by_query_.size(), T(0));
-        } else {
+        if (count == all) {
+            next_group_ = 0;
+        } else if (next_group_ + count > all) {  // the order is used up: draw it anew
+            for (std::size_t n = all; n > 1; --n) std::swap(groups_[n - 1], groups_[random_.below(static_cast<std::uint32_t>(n))]);
             next_group_ = 0;
         }
-        const int *const chosen = groups_.data() + next_group_;
         next_group_ += count;
+        return {groups_.data() + next_group_ - count, count, count == all};
+    }
+
+    // Calls body(thread, first item, last item) for ranges that make up the chosen sources, shared among the threads.
+    template <class Body> void share_sources(const Groups &groups, Body &&body) {
+        if (groups.all) return share(items(), body);
+        share(static_cast<int>(groups.count), [&](int n, int first, int last) {
+            for (int g = first; g < last; ++g) {
+                const int from = groups.first[g] * Surveyor<T>::GROUP;
+                body(n, from, std::min(from + Surveyor<T>::GROUP, items()));
+            }
+        });
+    }
+
+    // Queries of the chosen sources, keys of all items.
+    void project(const Groups &groups) {
+        const auto half = [&](int matrix, int first, int last) {
+            T *const to = joined_.data() + std::size_t(first) * stride_ + matrix * half_;
+            for (int i = 0; i < last - first; ++i) std::fill_n(to + std::size_t(i) * stride_, half_, T(0));
+            add_product(embedding_.data() + std::size_t(first) * d_model_, d_model_, 1, last - first, d_model_,
+                        value_.data() + matrix * half_, stride_, half_, to, stride_);
+        };
+        share_sources(groups, [&](int, int first, int last) {
+            half(0, first, last);
+            projections_.fill_queries(joined_.data(), stride_, first, last);
+        });
+        share(items(), [&](int, int first, int last) {
+            half(1, first, last);
+            projections_.fill_keys(joined_.data() + half_, stride_, first, last);
+        });
+    }
+
+    Finding survey(const Levels &levels, const Groups &groups) {
         std::vector<Finding> found(surveyors_.size());
-        share(static_cast<int>(count), [&](int n, int first, int last) {
-            found[n] = surveyors_[n].look(levels, chosen + first, last - first, by_query_.data());
+        share(static_cast<int>(groups.count), [&](int n, int first, int last) {
+            found[n] = surveyors_[n].look(levels, groups.first + first, last - first, by_query_.data());
         });
         Finding finding;
         finding.low = levels.ceiling, finding.lowest = levels.floor;
@@ -183,27 +210,41 @@ private:
         return finding;
     }
 
-    void pull_back() {
-        share(items(), [&](int, int first, int last) {
+    void pull_back(const Groups &groups) {
+        const auto gather = [&](T *to, const T *from) {
+            for (int head = 0; head < heads(); ++head) std::copy_n(from + projections_.at(head, 0), key_width(), to + head * key_width());
+        };
+        share_sources(groups, [&](int, int first, int last) {
             for (int i = first; i < last; ++i)
-                for (int head = 0; head < heads(); ++head) {
-                    const std::size_t at = projections_.at(head, i);
-                    T *const query = joined_.data() + std::size_t(i) * stride_ + head * key_width(), *const key = query + budget_;
-                    std::copy_n(by_query_.data() + at, key_width(), query);
-                    std::copy_n(surveyors_[0].by_key.data() + at, key_width(), key);
-                    for (std::size_t n = 1; n < surveyors_.size(); ++n)
-                        for (int c = 0; c < key_width(); ++c) key[c] += surveyors_[n].by_key[at + c];
-                }
+                gather(joined_.data() + std::size_t(i) * stride_, by_query_.data() + std::size_t(i) * projections_.width());
+        });
+        share(items(), [&](int, int first, int last) {
+            for (int i = first; i < last; ++i) {
+                T *const key = joined_.data() + std::size_t(i) * stride_ + half_;
+                gather(key, surveyors_[0].by_key.data() + std::size_t(i) * projections_.width());
+                for (std::size_t n = 1; n < surveyors_.size(); ++n)
+                    for (int head = 0; head < heads(); ++head)
+                        for (int c = 0; c < key_width(); ++c) key[head * key_width() + c] += surveyors_[n].by_key[projections_.at(head, i) + c];
+            }
         });
         share(d_model_, [&](int, int first, int last) {
             T *const to = gradient_.data() + std::size_t(first) * stride_;
             std::fill_n(to, std::size_t(last - first) * stride_, T(0));
-            add_product(embedding_.data() + first, 1, d_model_, last - first, items(), joined_.data(), stride_, stride_, to, stride_);
+            const auto half = [&](int matrix, int begin, int end) {
+                add_product(embedding_.data() + std::size_t(begin) * d_model_ + first, 1, d_model_, last - first, end - begin,
+                            joined_.data() + std::size_t(begin) * stride_ + matrix * half_, stride_, half_, to + matrix * half_, stride_);
+            };
+            if (groups.all) half(0, 0, items());
+            else for (std::size_t g = 0; g < groups.count; ++g) {
+                const int from = groups.first[g] * Surveyor<T>::GROUP;
+                half(0, from, std::min(from + Surveyor<T>::GROUP, items()));
+            }
+            half(1, 0, items());
         });
     }
 
     Relations relations_;
-    int d_model_, budget_, stride_;
+    int d_model_, half_, stride_;
     std::vector<T> embedding_;
     Buffer<T> joined_, value_, gradient_, first_, second_;
     Projections<T> projections_;

@@ -1,29 +1,41 @@
 // A matrix product cut so that what it reads again stays in the cache.
 #pragma once
 
+#include "memory.hpp"
 #include "tile.hpp"
 
 namespace manyheads {
 
-// to[r, :] += Σ_k a[r·row + k·step] · b[k·stride + :], for `columns` that are whole vectors. A few hundred k at a time:
-// so many rows of b are read again for every four rows of the result.
+// to[r, :] += Σ_k a[r·row + k·step] · b[k·stride + :], for `columns` that are whole vectors. A few hundred k at a time,
+// and of b so many rows of a few columns side by side: a wide b read where it lies would fall into few sets of the cache.
 template <class T>
 void add_product(const T *a, std::ptrdiff_t row, std::ptrdiff_t step, int rows, int depth, const T *b, std::ptrdiff_t stride,
                  int columns, T *to, std::ptrdiff_t to_stride) {
-    constexpr int DEPTH = 128;
+    constexpr int DEPTH = 128, ROWS = 192;
+    Buffer<T> side_by_side(std::size_t(columns) * std::min(DEPTH, depth));
     for (int first = 0; first < depth; first += DEPTH) {
         const int count = std::min(DEPTH, depth - first);
-        const T *const left = a + first * step, *const right = b + first * stride;
-        row_blocks<4>(rows, [=](auto R, int r) MANYHEADS_INLINE {
-            vector_blocks<T>(columns, [=](auto V, int c) MANYHEADS_INLINE {
-                Tile<T, R, V> tile;
-                tile.load_from(to + r * to_stride + c, to_stride);
-                tile.accumulate(left + r * row, row, step, count, [=](std::ptrdiff_t k, auto v) MANYHEADS_INLINE {
-                    return load(right + k * stride + c + v * WIDTH<T>);
-                });
-                tile.store_to(to + r * to_stride + c, to_stride);
-            });
+        vector_blocks<T>(columns, [&](auto V, int c) MANYHEADS_INLINE {
+            constexpr int SPAN = V * WIDTH<T>;
+            T *const panel = side_by_side.data() + std::size_t(c) * count;
+            for (int k = 0; k < count; ++k) std::copy_n(b + (first + k) * stride + c, SPAN, panel + k * SPAN);
         });
+        for (int from = 0; from < rows; from += ROWS) {
+            const T *const left = a + from * row + first * step;
+            T *const out = to + from * to_stride;
+            vector_blocks<T>(columns, [&](auto V, int c) MANYHEADS_INLINE {
+                constexpr int SPAN = V * WIDTH<T>;
+                const T *const panel = side_by_side.data() + std::size_t(c) * count;
+                row_blocks<4>(std::min(ROWS, rows - from), [=](auto R, int r) MANYHEADS_INLINE {
+                    Tile<T, R, V> tile;
+                    tile.load_from(out + r * to_stride + c, to_stride);
+                    tile.accumulate(left + r * row, row, step, count, [=](std::ptrdiff_t k, auto v) MANYHEADS_INLINE {
+                        return load(panel + k * SPAN + v * WIDTH<T>);
+                    });
+                    tile.store_to(out + r * to_stride + c, to_stride);
+                });
+            });
+        }
     }
 }
 

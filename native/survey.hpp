@@ -102,16 +102,20 @@ public:
     const T *key(int head, int item) const { return key_.data() + at(head, item); }
     const T *across(int head, int block) const { return across_.data() + (std::size_t(head) * blocks() + block) * key_width_ * BLOCK; }
 
-    // From rows [item][queries of all heads, keys of all heads].
-    void fill(const T *joined, std::ptrdiff_t stride) {
-        const int budget = heads_ * key_width_;
+    // From rows [item][queries of all heads …], those of items first … last − 1.
+    void fill_queries(const T *joined, std::ptrdiff_t stride, int first, int last) {
         for (int head = 0; head < heads_; ++head)
-            for (int i = 0; i < items_; ++i) {
+            for (int i = first; i < last; ++i) std::copy_n(joined + i * stride + head * key_width_, key_width_, query_.data() + at(head, i));
+    }
+
+    // From rows [item][keys of all heads …], likewise.
+    void fill_keys(const T *joined, std::ptrdiff_t stride, int first, int last) {
+        for (int head = 0; head < heads_; ++head)
+            for (int i = first; i < last; ++i) {
                 const T *const from = joined + i * stride + head * key_width_;
                 T *const block = across_.data() + (std::size_t(head) * blocks() + i / BLOCK) * key_width_ * BLOCK + i % BLOCK;
-                std::copy_n(from, key_width_, query_.data() + at(head, i));
-                std::copy_n(from + budget, key_width_, key_.data() + at(head, i));
-                for (int c = 0; c < key_width_; ++c) block[std::ptrdiff_t(c) * BLOCK] = from[budget + c];
+                std::copy_n(from, key_width_, key_.data() + at(head, i));
+                for (int c = 0; c < key_width_; ++c) block[std::ptrdiff_t(c) * BLOCK] = from[c];
             }
     }
 

@@ -37,6 +37,7 @@ from manyheads.construct import (
     suitable_map,
 )
 from manyheads.construct.fit.band import narrowest_band
+from manyheads.construct.fit.descent import suitable_descent
 from manyheads.construct.fit.fold import unfold
 from manyheads.construct.fit.search import splits
 from manyheads.construct.fit.starts import beheaded_start, narrowed_start, random_start
@@ -291,3 +292,16 @@ def test_a_time_limit_holds() -> None:
     fitted = fit(graph, embedding, heads=2, key_width=8, seed=0, time_limit=0.3, restarts=100)
     assert fitted.seconds < 3
     assert fitted.certificate.verdict == "refuted"
+
+
+def test_crowded_problems_are_looked_at_in_shares() -> None:
+    assert suitable_descent(512, 16) == suitable_descent(4096, 512) == Descent()
+    shared = suitable_descent(4096, 128)
+    assert (shared.share * 4096, shared.rate < Descent.rate, shared.beta1 > Descent.beta1) == (512, True, True)
+
+
+def test_shares_separate_a_problem_as_looks_at_all_pairs_do() -> None:
+    graph, rows = permutation_graph(256, seed=0), gaussian(256, 32, seed=1)
+    how = Descent(rate=0.05, beta1=0.99, beta2=0.99, share=0.5, steps=1_200, widen=20)
+    fitted = fit(graph, rows, heads=4, key_width=9, seed=0, how=how, restarts=2)
+    assert fitted.certificate.holds

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,7 +17,8 @@ from manyheads.cli.answer import Answer
 from manyheads.cli.problem import checked_seed
 from manyheads.cli.progress import status
 from manyheads.cli.shown import layer_facts, pairs_table, shown_certificate, shown_files
-from manyheads.construct import Descent, Fitted, Found, Try, best_split, fit, grow, predicted_shape, smallest_fit
+from manyheads.construct import Fitted, Found, Try, best_split, fit, grow, predicted_shape, smallest_fit
+from manyheads.construct.fit.descent import suitable_descent
 from manyheads.construct.fit.fit import RESTARTS
 from manyheads.construct.fit.fold import Map, linear_map, mapped, suitable_map
 from manyheads.files import read_layer
@@ -50,7 +51,9 @@ def _fitted(
     options = command.fitting
     seed, restarts = checked_seed("--seed", command.construction.seed), options.restarts or RESTARTS
     # large problems share a step among the cores; small ones are done before the threads have met
-    how = Descent(steps=options.steps or Descent.steps, threads=options.workers or (2 if graph.items >= 1024 else 1))
+    suitable = suitable_descent(graph.items, embedding.shape[1])
+    threads = options.workers or (2 if graph.items >= 1024 else 1)
+    how = replace(suitable, steps=options.steps or suitable.steps, threads=threads)
     with status("fit") as line:
         if options.warm_start is not None:
             fitted = grow(
@@ -106,7 +109,8 @@ def _searched(
     options = command.fitting
     seed = checked_seed("--seed", command.construction.seed)
     limit = SECONDS if options.time_limit is None else options.time_limit
-    how = Descent(steps=options.steps or Descent.steps)
+    suitable = suitable_descent(graph.items, embedding.shape[1])
+    how = replace(suitable, steps=options.steps or suitable.steps)
     rule = options.rule or "max"
     with status("search") as line:
         best = "nothing certified yet"

@@ -14,7 +14,7 @@ from numpy import ndarray
 from manyheads.certificate import Certificate, certify
 from manyheads.construct.calibrate import calibrate
 from manyheads.construct.fit.band import Band, narrowest_band
-from manyheads.construct.fit.descent import Attempt, Descent, Engine, Weights
+from manyheads.construct.fit.descent import Attempt, Descent, Engine, Weights, suitable_descent
 from manyheads.construct.fit.fold import Map, fold, linear_map, mapped, unfold
 from manyheads.construct.fit.refusals import require_possible
 from manyheads.construct.fit.standing import Standing, Watch
@@ -71,7 +71,7 @@ def fit(
     """
     _check(heads=heads, key_width=key_width, restarts=restarts, time_limit=time_limit)
     require_possible(graph, embedding, key_budget=heads * key_width)
-    how = how or Descent()
+    how = how or suitable_descent(graph.items, embedding.shape[1])
     problem = Problem.of(graph, embedding, map, rule=rule, context_length=context_length)
     begun = time.monotonic()
     deadline = math.inf if time_limit is None else begun + time_limit

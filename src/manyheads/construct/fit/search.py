@@ -17,7 +17,7 @@ from numpy import ndarray
 
 from manyheads.bounds import freedom_key_width
 from manyheads.certificate import Certificate
-from manyheads.construct.fit.descent import Attempt, Descent, Engine, Weights
+from manyheads.construct.fit.descent import Attempt, Descent, Engine, Weights, suitable_descent
 from manyheads.construct.fit.fit import CHAIN, FitRule, Problem
 from manyheads.construct.fit.fold import Map
 from manyheads.construct.fit.refusals import least_key_budget, require_possible
@@ -93,7 +93,7 @@ class Search:
             raise InputError(f"the time limit must be a positive number of seconds, not {time_limit:g}")
         self.graph, self.d_model, self.seed = graph, embedding.shape[1], seed
         self.problem = Problem.of(graph, embedding, map, rule=rule, context_length=context_length)
-        self.how = how or Descent()
+        self.how = how or suitable_descent(graph.items, embedding.shape[1])
         self.workers = workers or os.cpu_count() or 1
         self.progress, self.report = progress, report
         self.begun = time.monotonic()
