@@ -9,18 +9,16 @@ from pathlib import Path
 from statistics import median
 
 import numpy as np
-from rows import Row, read_rows, table
+from rows import DATA, Row, table
 
-from manyheads.bounds import bit_key_budget, freedom_key_width, paper_key_budget
+from manyheads.bounds import bit_key_budget, freedom_split, paper_key_budget
 from manyheads.capacity.fit import Fit, fit_through_origin
 from manyheads.draw.capacity_floor import draw_floor
 from manyheads.draw.style import save
+from manyheads.paper import Scale, read_rows
+from manyheads.paper.fig8 import INFERRED
+from manyheads.paper.panel import REGULAR, THRESHOLDS, complete
 
-# The likeliest reading of Table 1: D_K* = h·d_k with h a power of two. Inference, not publication.
-PAPER = {
-    (64, 16): 20, (128, 16): 88, (256, 16): 192, (512, 16): 448, (64, 32): 6, (128, 32): 21, (256, 32): 64,
-    (512, 32): 144, (64, 64): 5, (128, 64): 7, (256, 64): 24, (512, 64): 56,
-}  # fmt: skip
 TARGET = 0.70
 
 
@@ -29,7 +27,7 @@ def summarise(rows: Sequence[Row]) -> list[Row]:
     points: dict[tuple[str, int, int, int], list[Row]] = defaultdict(list)
     for row in rows:
         points[row["family"], row["items"], row["d_model"], row["degree"]].append(row)
-    measured = {(row["items"], row["d_model"]): row for row in read_rows("measured_capacity")}
+    measured = measured_thresholds(DATA / "paper.jsonl.gz")
     summary = []
     for (family, items, d_model, degree), own in points.items():
         found = [row for row in own if row["key_budget"] is not None]
@@ -50,21 +48,32 @@ def summarise(rows: Sequence[Row]) -> list[Row]:
                 "lowest": min(budgets),
                 "highest": max(budgets),
                 "heads": sorted(row["heads"] for row in found),
-                "paper": PAPER.get((items, d_model)) if family == "base" else None,
+                "paper": INFERRED.get((items, d_model)) if family == "base" else None,
                 "law": 0.46 * x if family == "regular" else paper_key_budget(items, relations, d_model),
                 "freedom": _freedom(items, relations, d_model),
                 "bits": bit_key_budget(items, relations, d_model, bits=32, permutation=family != "regular"),
                 "x": x,
-                "measured": measured.get((items, d_model), {}).get("key_budget") if degree == 1 else None,
+                "measured": measured.get((family == "regular", items, d_model, degree)),
             }
         )
     return summary
 
 
+def measured_thresholds(path: Path) -> dict[tuple[bool, int, int, int], int | None]:
+    """Our own D_K*, by the paper's protocol, of every panel of the reproduction that was run to the end."""
+    if not path.exists():
+        return {}
+    rows, scale = read_rows(path), Scale()
+    return {
+        (panel.graph == "regular", panel.items, panel.d_model, panel.degree): panel.threshold(rows, scale).key_budget
+        for panel in complete((*THRESHOLDS, *REGULAR), rows, scale)
+    }
+
+
 def _freedom(items: int, relations: int, d_model: int) -> int | None:
     """The smallest D_K that the degrees of freedom predict, over all head counts."""
-    widths = ((heads, freedom_key_width(items, relations, d_model, heads)) for heads in range(1, 4 * items))
-    return min((heads * width for heads, width in widths if width is not None), default=None)
+    found = freedom_split(items, relations, d_model)
+    return found and found[0] * found[1]
 
 
 def draw_and_write(rows: Sequence[Row], machine: Sequence[Row], docs: Path) -> None:

@@ -1,7 +1,8 @@
 """The capacity floor: the smallest certified key budget beside the paper's thresholds and the degrees of freedom.
 
 A row is a point of the summary: `family`, `items`, `d_model`, `degree`, `x` = m'·log2 m/d_model, `floor` with `lowest`
-and `highest` over the seeds, `paper` (None where the paper names no value), `law` and `freedom`.
+and `highest` over the seeds, `paper` (None where the paper names no value), `measured` (our own D_K*, where there is
+one), `law` and `freedom`.
 """
 
 from __future__ import annotations
@@ -12,10 +13,15 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from manyheads.draw.style import BLUE, GREY, ORANGE, VERMILLION, counting_axis, look, panels
+from manyheads.draw.style import BLUE, GREEN, GREY, ORANGE, VERMILLION, counting_axis, look, panels
 
 Row = Mapping[str, Any]
 PERMUTATIONS, REGULAR = 1.19, 0.46  # the slopes of the paper's laws
+BESIDE = (
+    ("paper", VERMILLION, "s", "paper's $D_K^*$, inferred"),
+    ("measured", GREEN, "D", "our $D_K^*$, the same protocol"),
+    ("freedom", ORANGE, "^", "degrees of freedom"),
+)
 
 
 def draw_floor(points: Sequence[Row]) -> Figure:
@@ -26,7 +32,7 @@ def draw_floor(points: Sequence[Row]) -> Figure:
         permutations.set(title=f"permutations, law {PERMUTATIONS:g}", ylabel="key budget $D_K$")
         _panel(regular, [point for point in points if point["family"] == "regular"], slope=REGULAR)
         regular.set(title=f"r-regular, m = 128, $d_{{model}}$ = 32, law {REGULAR:g}")
-        figure.legend(*permutations.get_legend_handles_labels(), loc="outside lower center", ncols=4)
+        figure.legend(*permutations.get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return figure
 
 
@@ -44,19 +50,10 @@ def _panel(axis: Axes, points: Sequence[Row], *, slope: float) -> None:
         linewidth=1.2,
         label="paper's law",
     )
-    published = [point for point in points if point["paper"] is not None]
-    axis.scatter(
-        [p["x"] for p in published],
-        [p["paper"] for p in published],
-        color=VERMILLION,
-        marker="s",
-        s=26,
-        label="paper's $D_K^*$, inferred",
-    )
-    free = [point for point in points if point["freedom"]]
-    axis.scatter(
-        [p["x"] for p in free], [p["freedom"] for p in free], color=ORANGE, marker="^", s=26, label="degrees of freedom"
-    )
+    for name, colour, marker, label in BESIDE:
+        there = [point for point in points if point[name]]
+        x_there, y_there = [point["x"] for point in there], [point[name] for point in there]
+        axis.scatter(x_there, y_there, color=colour, marker=marker, s=26, label=label if there else None)
     floor = [point["floor"] for point in points]
     below = [value - point["lowest"] for value, point in zip(floor, points, strict=True)]
     above = [point["highest"] - value for value, point in zip(floor, points, strict=True)]
