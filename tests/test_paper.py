@@ -8,27 +8,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from made_up import made_up
 from matplotlib.figure import Figure
 
 from manyheads import InputError
 from manyheads.cli import main
-from manyheads.paper import NAMES, Row, Rows, Scale, exhibit, needed, read_rows, verdicts, write_rows
+from manyheads.paper import NAMES, Rows, Scale, exhibit, needed, read_rows, verdicts, write_rows
 from manyheads.paper.page import page
 from manyheads.paper.panel import BASE, DIAGONAL, REGULAR, SOFTMAX, THRESHOLDS, Panel
 from manyheads.paper.reproduce import present
 from manyheads.training import Run
 
 QUICK = Scale(quick=True)
-
-
-def made_up(run: Run, *, slope: float = 1.0, single: bool = False) -> Row:
-    """A run that succeeds from D_K = slope·x on, if it has more than one head or one head is allowed to."""
-    x = Panel(run.items, run.d_model, degree=run.degree).law()
-    works = run.key_budget >= slope * x and (run.heads > 1 or single)
-    f1 = 0.999 if works else 0.4 + 0.001 * (run.seed % 3)
-    scores = {"micro_f1": None, "mse": 0.01 if works else 0.8, "zero_mse": 1.0}
-    scores |= {"micro_f1": f1} if run.objective == "edges" else {}
-    return Row(run.id, "layer", "converged" if works else "limit", scores, run.steps, 0.1)
 
 
 @pytest.fixture(scope="module")

@@ -29,9 +29,9 @@ VERBS = ("all", "list", "claims")
 class Paper:
     """Run the paper's experiments again, draw its figures, and put each claim beside what was measured.
 
-    Say what: all, some of fig1 … fig13, table1, table2; or `list` (what each needs and how long it takes here) or
-    `claims` (the verdicts on what is there). Every run is stored as soon as it ends: stop at any time, and the same
-    command goes on where it stopped.
+    Say what: all, some of fig1 … fig13, table1, table2 and the claims without a picture (split_cost, …); or `list`
+    (all there is, what each needs and how long it takes here) or `claims` (the verdicts on what is there). Every run is
+    stored as soon as it ends: stop at any time, and the same command goes on where it stopped.
     """
 
     what: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="[WHAT …]")] = ("all",)

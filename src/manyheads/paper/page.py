@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from manyheads.paper.exhibit import needed
+from manyheads.paper.exhibit import CLAIMS, needed
 from manyheads.paper.reproduce import Reproduction, Shown
 from manyheads.paper.verdict import Verdict
 
@@ -82,6 +82,8 @@ def _section(one: Shown) -> str:
 
 
 def _spoken(name: str) -> str:
+    if name in CLAIMS:
+        return name.replace("_", " ").capitalize()
     return name.replace("fig", "Figure ").replace("table", "Table ")
 
 

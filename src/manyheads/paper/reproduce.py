@@ -12,8 +12,9 @@ from manyheads.paper.exhibit import exhibit, needed, verdicts
 from manyheads.paper.pictures import mark_quick
 from manyheads.paper.rows import Rows, stored_rows
 from manyheads.paper.scale import Scale
+from manyheads.paper.trial import in_turns, is_possible
 from manyheads.paper.verdict import Verdict
-from manyheads.sweep import Progress, Store, Workers, sweep
+from manyheads.sweep import Progress, Store, Workers, sweep, threads
 from manyheads.sweep.record import Meant
 
 
@@ -54,9 +55,22 @@ def measure_rows(
     workers: Workers | Executor | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> Rows:
-    """Train what the store lacks; the rows of everything that is finished."""
+    """Make what the store lacks, kind by kind; the rows of everything that is finished."""
     runs = needed(names, scale)
-    sweep(runs, store, workers=workers, progress=progress)
+    possible = [run for run in runs if is_possible(run)]
+    before = 0
+    for trainer, alone, group in in_turns(possible):
+
+        def told(one: Progress, before: int = before) -> None:
+            if progress is not None:
+                progress(Progress(before + one.done, len(possible), one.latest))
+
+        if alone:
+            with threads(1) as single:
+                sweep(group, store, trainer=trainer, workers=single, progress=told)
+        else:
+            sweep(group, store, trainer=trainer, workers=workers, progress=told)
+        before += len(group)
     return stored_rows(store, runs)
 
 

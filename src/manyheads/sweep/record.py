@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -28,6 +29,11 @@ class Meant(Protocol):
     @property
     def meaning(self) -> Mapping[str, object]:
         """Every field, defaults settled, as JSON has it."""
+
+
+def meaning_id(meaning: Mapping[str, object]) -> str:
+    """The id of whatever has this meaning."""
+    return hashlib.sha256(_json(meaning).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True)
