@@ -155,24 +155,25 @@ def _attempt(
     """Draw the signatures again and again, until enough draws separate or too many do not."""
     draws = separated = 0
     while draws < DRAWS and draws - separated <= DRAWS - NEEDED:
-        layer = _draw(embedding, blocks, key_width, seed + draws)
-        separated += _separates(graph, embedding, layer, threshold)
+        layer = draw_layer(embedding, blocks, key_width, seed + draws)
+        separated += separates(graph, embedding, layer, threshold)
         draws += 1
     return Attempt(len(blocks), max(len(sources) for sources, _ in blocks), key_width, separated, draws)
 
 
-def _draw(embedding: Float[ndarray, "items d_model"], blocks: list[Block], key_width: int, seed: int) -> Layer:
+def draw_layer(embedding: Float[ndarray, "items d_model"], blocks: list[Block], key_width: int, seed: int) -> Layer:
+    """The construction on these blocks, with one draw of the signatures."""
     words = RADEMACHER.draw(len(embedding), key_width, seed=seed)
     return assemble([de_embed(embedding, block, words) for block in blocks], threshold=RADEMACHER.threshold(key_width))
 
 
-def _separates(graph: Graph, embedding: Float[ndarray, "items d_model"], layer: Layer, threshold: Threshold) -> bool:
+def separates(graph: Graph, embedding: Float[ndarray, "items d_model"], layer: Layer, threshold: Threshold) -> bool:
     """Whether the layer's threshold, or any, separates all pairs; looks no further than the first no."""
 
-    def separates(so_far: Window) -> bool:
+    def still(so_far: Window) -> bool:
         return so_far.is_open if threshold == "best" else so_far.holds(layer.threshold)
 
-    return separates(window(graph, _tiles(layer, embedding), until=lambda so_far: not separates(so_far)))
+    return still(window(graph, _tiles(layer, embedding), until=lambda so_far: not still(so_far)))
 
 
 def _tiles(layer: Layer, embedding: Float[ndarray, "items d_model"]) -> Iterator[Tile]:
@@ -194,7 +195,7 @@ def _certified(
     blocks = blocks_of(graph, size=best.block_size)
     layers = []
     for draw in range(DRAWS):
-        layer = _draw(embedding, blocks, best.key_width, seed + draw)
+        layer = draw_layer(embedding, blocks, best.key_width, seed + draw)
         if threshold == "best":
             found = window(graph, _tiles(layer, embedding))
             layer = replace(layer, threshold=(found.low + found.high) / 2)

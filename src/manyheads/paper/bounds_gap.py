@@ -82,7 +82,8 @@ def draw(rows: Rows, scale: Scale) -> Figure:
         gaps.set_ylabel("$D_K$ by the lower bound")
         budgets.set_title("m = 128, $d_{model}$ = 32")
         gaps.set_title("the gap grows with r")
-        budgets.legend(loc="upper left")
+        handles, names = budgets.get_legend_handles_labels()
+        figure.legend(handles, names, loc="outside lower center", ncols=4)
     return figure
 
 
@@ -92,9 +93,9 @@ def caption(rows: Rows, scale: Scale) -> str:
     shares = ", ".join(f"{_share(panel, one):.2f} at r = {panel.degree}" for panel, one in found)
     first, last = bounds_of(REGULAR[0]), bounds_of(REGULAR[-1])
     return (
-        "Construction: ⌈m'/d_model⌉·⌈C·ln m⌉ with the constant, which the paper leaves open, at 1; lower bound: the bit "
-        f"budget with {BITS:g} bits a weight. Measured D_K* over the construction's: {shares or 'not measured'}. The "
-        f"construction asks for {first.gap:.0f} times the lower bound at r = 1 and {last.gap:.0f} times at r = "
+        "Construction: ⌈m'/d_model⌉·⌈C·ln m⌉ with the constant, which the paper leaves open, at 1; lower bound: the "
+        f"bit budget with {BITS:g} bits a weight. Measured D_K* over the construction's: {shares or 'not measured'}. "
+        f"The construction asks for {first.gap:.0f} times the lower bound at r = 1 and {last.gap:.0f} times at r = "
         f"{REGULAR[-1].degree}; with no open constant, only a head of width 1 for each relation is certain to work."
     )
 
@@ -114,7 +115,7 @@ def claims(rows: Rows, scale: Scale) -> list[Verdict]:
     measured = f"D_K* = {one.key_budget} against {budget:.0f}, a share of {share:.2f}"
     why = (
         f"yardstick: between {SLIGHTLY:g} and 1 of ⌈m'/d_model⌉·⌈C·ln m⌉ with C = 1, which no proof allows: "
-        f"at (128, 32) no C is large enough for heads that several relations share"
+        "at (128, 32) no C is large enough for blocks of d_model"
     )
     return [
         judged("22a", below, measured, SLIGHTLY <= share < 1, why),
