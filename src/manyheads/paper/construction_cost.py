@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 
 from manyheads.capacity import Fit, fit_affine
 from manyheads.draw.style import BLUE, GREEN, GREY, VERMILLION, look, panels
@@ -40,6 +41,8 @@ def draw(rows: Rows, scale: Scale) -> Figure:
                     axes.plot(*zip(*line, strict=True), color=colour, marker=marker, label=f"$d_{{model}}$ = {d_model}")
             axes.set_xscale("log")
             axes.set_yscale("log")
+            for axis in (axes.xaxis, axes.yaxis):
+                axis.set_minor_formatter(NullFormatter())
             axes.set_xlabel("m · $d_{model}$ · ln m")
         if len(timed) > 2:
             fit, ends = (

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from manyheads.draw.style import BLUE, GREEN, GREY, VERMILLION, counting_axis, look, panels
 from manyheads.paper.builds import Build
@@ -91,11 +92,17 @@ def draw(rows: Rows, scale: Scale) -> Figure:
             axes.set_xticks(CONSTANTS)
             axes.set_ylim(bottom=0)
             axes.set_title(title)
-            axes.legend(loc="upper right")
+            axes.legend(loc="lower left")
         for axes in grid[-1]:
             axes.set_xlabel("C = $d_k$/ln m")
         for axes in grid[:, 0]:
             axes.set_ylabel("score by the paper's threshold")
+        key = (
+            Line2D([], [], color="black", linestyle="-", label="smallest true score"),
+            Line2D([], [], color="black", linestyle="--", label="largest false score"),
+            Line2D([], [], color="black", linestyle="", marker="o", label="every seed certified"),
+        )
+        figure.legend(handles=key, loc="outside lower center", ncols=3)
     return figure
 
 

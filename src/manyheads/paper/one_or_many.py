@@ -18,7 +18,7 @@ from manyheads.paper.widths import NeededWidth
 
 TITLE = "One head or many: the construction's key budget"
 D_MODEL = 256
-SIZES = (64, 128, 256, 512, 1024)
+SIZES = (32, 64, 128, 256, 512, 1024)
 HEADS = (1, 2, 4, 8, 16)
 RULES = ("max", "softmax")
 CONTEXT, CONTEXTS = 32, 30
@@ -78,7 +78,7 @@ def claims(rows: Rows, scale: Scale) -> list[Verdict]:
 
 def _sizes(scale: Scale) -> list[int]:
     sizes = [items for items in SIZES if items <= scale.most_items]
-    return sizes[1::2] if scale.quick else sizes
+    return sizes[::2] if scale.quick else sizes
 
 
 def _seeds(rule: str, items: int, heads: int, scale: Scale) -> list[NeededWidth]:
@@ -119,7 +119,7 @@ def _best(found: list[Needed]) -> Needed | None:
 
 def _panel(axes: Axes, found: Sizes, *, softmax: bool) -> None:
     singles = [(items, one.key_budget) for items, all_heads in found.items() if (one := _single(all_heads)).key_budget]
-    several = [(items, one) for items, all_heads in found.items() if (one := _best(all_heads))]
+    several = [(items, best) for items, all_heads in found.items() if (best := _best(all_heads))]
     context = CONTEXT if softmax else None
     lines = (
         ("one head", singles, BLUE, "o", single_head_key_budget),
@@ -130,17 +130,23 @@ def _panel(axes: Axes, found: Sizes, *, softmax: bool) -> None:
             continue
         x, y = np.array([m for m, _ in points], dtype=float), np.array([budget for _, budget in points], dtype=float)
         axes.plot(x, y, color=colour, marker=marker, label=name)
-        through = float(np.exp(np.log(y / law(x, D_MODEL, context_length=context)).mean()))
-        growth = np.geomspace(min(found), max(found), 50)
+        crowded = x >= D_MODEL  # the growth is derived for the compressive regime
+        if not crowded.any():
+            continue
+        through = float(np.exp(np.log(y / law(x, D_MODEL, context_length=context))[crowded].mean()))
+        growth = np.geomspace(D_MODEL, max(D_MODEL, *found), 50)
         axes.plot(
             growth, through * law(growth, D_MODEL, context_length=context), color=colour, linestyle="--", linewidth=1,
             label=f"{name}: derived growth",
         )  # fmt: skip
     for items, one in several:
-        place = (items, one.key_budget or 0)
-        axes.annotate(f"h = {one.heads}", place, xytext=(4, -11), textcoords="offset points", fontsize=8)
+        axes.annotate(
+            f"h = {one.heads}", (items, one.key_budget or 0), xytext=(4, -11), textcoords="offset points", fontsize=8,
+            color=VERMILLION,
+        )  # fmt: skip
     axes.set_xscale("log")
     axes.set_yscale("log")
+    axes.margins(y=0.14)
     for items, all_heads in found.items():
         one = _single(all_heads)
         if one.key_budget is None:
