@@ -59,7 +59,8 @@ def caption(rows: Rows, scale: Scale) -> str:
     line = _fit(found)
     return (
         f"h* ≈ {line.slope:.2f}·m/d_model {line.intercept:+.2f} over {len(found)} problems ({_slope(line)}). The line "
-        "is not tied to the origin, since h ≥ 1. Bars: the head counts no test tells from h*."
+        f"is not tied to the origin, since h ≥ 1; the paper's is {PAPER_SLOPE}·m/d_model {PAPER_INTERCEPT:+.2f}. Bars: "
+        "the head counts no test tells from h*."
     )
 
 

@@ -29,7 +29,10 @@ def draw(rows: Rows, scale: Scale) -> Figure:
 def caption(rows: Rows, scale: Scale) -> str:
     """The best of few heads and of several."""
     parts = [f"r = {panel.degree}: {_shown(panel, rows, scale)}" for panel in complete(CHOSEN, rows, scale)]
-    return "Highest mean F1 in the window. " + "; ".join(parts) + "."
+    return (
+        f"Highest mean F1 in the window: {'; '.join(parts)}. In the paper one head stops well below 1 at r = 2, "
+        "two heads at r = 4, and 4 to 8 heads jump to about 1."
+    )
 
 
 def claims(rows: Rows, scale: Scale) -> list[Verdict]:

@@ -59,7 +59,10 @@ def caption(rows: Rows, scale: Scale) -> str:
     """D_K* over x, degree by degree."""
     found = found_thresholds(REGULAR, rows, scale)
     shares = ", ".join(f"{(one.key_budget or 0) / panel.law():.2f} at r = {panel.degree}" for panel, one in found)
-    return f"m = 128, d_model = 32. D_K*/x: {shares}."
+    return (
+        f"m = 128, d_model = 32, D_K*/x: {shares}. The paper has one constant, {PAPER_SLOPE}, for all of r ≤ {FITTED}: "
+        "the key budget follows the relations, whether many items have few or few have many."
+    )
 
 
 def claims(rows: Rows, scale: Scale) -> list[Verdict]:

@@ -100,7 +100,8 @@ def caption(rows: Rows, scale: Scale) -> str:
     return (
         f"{len(found)} problems. D_K* ≈ {two.slope:.3f}·m·log2 m/d_model (95 %: {low:.3f} to {high:.3f}; "
         f"R² {two.r_squared:.3f}, uncentred {two.r_squared_uncentred:.3f}), or {natural.slope:.3f} with the natural "
-        "logarithm. Bars: optimistic and conservative D_K*."
+        f"logarithm. The paper has {PAPER_SLOPE} with R² {PAPER_R2}, on a grid that it does not state. Bars: "
+        "optimistic and conservative D_K*."
     )
 
 

@@ -25,6 +25,13 @@ CHOICES = """
   (4096, 512).
 - Softmax panels: (64, 16), (64, 32), (128, 16), (128, 32), (256, 32), (256, 64); the paper names only (64, 32).
 - Value channel: d_msg = d_model, W_V of variance 1/d_msg, stop after 5 checks without a new best validation error.
+- Constructions: d_k = ⌈C·ln m⌉ with C doubling from 20 to 320, 5 seeds of graph, embedding and signatures, blocks of
+  d_model; III over sparse binary rows with a 32nd of ones, in blocks of 64. Softmax contexts are uniform, 100 for each
+  of 3 seeds and each length; d_k = (4·ln m)².
+- One head or many: d_model = 256, 2 seeds, a width counts if all 5 draws separate with the best threshold; under
+  softmax in 30 contexts of 32, with one scale of the logits for all of them.
+- Clocks are read while nothing else of the reproduction runs; the quickest round counts. The lower bound beside the
+  regular graphs takes 32 bits a weight.
 - The paper's D_K* are read off Table 1 as d_k* times the likeliest power of two: inference, not publication.
 """.strip()
 

@@ -47,7 +47,10 @@ def caption(rows: Rows, scale: Scale) -> str:
         return "Nothing was run."
     early = sum(row.status == "converged" for row in made) / len(made)
     million = sum(row.steps for row in made) / 1e6
-    return f"{len(made):,} runs made {million:,.0f} million steps; {early:.0%} stopped early, above 0.995."
+    return (
+        f"{len(made):,} runs made {million:,.0f} million steps; {early:.0%} stopped early, above 0.995. The limits are "
+        f"the paper's own{', cut to the sketch' if scale.quick else ''}; how many steps its runs made it does not say."
+    )
 
 
 def claims(rows: Rows, scale: Scale) -> list[Verdict]:
