@@ -95,11 +95,11 @@ def test_the_quickest_round_counts() -> None:
     assert found["twice"] / found["once"] == pytest.approx(2, rel=0.6)
 
 
-@pytest.mark.parametrize(("engine", "work"), [("torch", "scores"), ("torch", "training"), ("kernel", "training")])
-def test_every_split_is_timed(engine: str, work: str) -> None:
-    if engine == "torch":
+@pytest.mark.parametrize(("channel", "work"), [("torch", "scores"), ("torch", "training"), ("kernel", "training")])
+def test_every_split_is_timed(channel: str, work: str) -> None:
+    if channel == "torch":
         pytest.importorskip("torch")
-    found = SplitClock(engine, work, 16, 16, 8, (1, 4, 16), 1).make()  # type: ignore[arg-type]
+    found = SplitClock(channel, work, 16, 16, 8, (1, 4, 16), 1).make()  # type: ignore[arg-type]
     assert list(found) == ["1", "4", "16"]
     assert all(value is not None and 0 < value < 1e5 for value in found.values())
 
@@ -120,7 +120,7 @@ def test_torch_computes_the_layers_scores() -> None:
 def test_a_level_cost_reproduces_and_a_rising_one_differs() -> None:
     def rising(run: Meant) -> Row:
         assert isinstance(run, SplitClock)
-        return trial_row(run, {str(heads): 100.0 + heads * (run.engine == "kernel") for heads in run.splits})
+        return trial_row(run, {str(heads): 100.0 + heads * (run.channel == "kernel") for heads in run.splits})
 
     assert outcomes("split_cost", made_up) == {"20": "reproduced"}
     assert outcomes("split_cost", rising) == {"20": "differs"}
@@ -284,7 +284,7 @@ def test_multiply_adds_are_those_of_the_products(monkeypatch: pytest.MonkeyPatch
     found = BuildClock(100, 80, 2.0, rounds=1).make()
     assert found["multiply_adds"] == sum(counted[: int(found["heads"] or 0)])
     assert found["heads"] == 2
-    assert 0 < (found["seconds"] or 0) < 1
+    assert 0 < (found["build_seconds"] or 0) < 1
 
 
 def test_the_exponent_decides() -> None:
@@ -292,7 +292,9 @@ def test_the_exponent_decides() -> None:
         assert isinstance(run, BuildClock)
         scores = made_up_scores(run)
         counted = more * int(scores["multiply_adds"] or 0)
-        return trial_row(run, {**scores, "seconds": (scores["seconds"] or 0) ** exponent, "multiply_adds": counted})
+        return trial_row(
+            run, {**scores, "build_seconds": (scores["build_seconds"] or 0) ** exponent, "multiply_adds": counted}
+        )
 
     assert outcomes("construction_cost", made_up) == {"19": "reproduced"}
     assert outcomes("construction_cost", lambda run: power(run, 1.4)) == {"19": "differs"}
@@ -384,7 +386,7 @@ def test_the_caption_names_the_crossover_and_what_is_absent() -> None:
     assert "several need less from m = 128 on" in text
     wide = Scale(seeds=2, up_to=1024)
     text = module.caption(Rows([made_up(run) for run in module.runs(wide)]), wide)
-    assert "m = 1024 no width (3.0% of the relations wrong in the limit) with one head" in text
+    assert "m = 1024: no width (3.0% of the relations wrong in the limit) with one head" in text
 
 
 # --- all of it
@@ -396,7 +398,7 @@ def test_what_a_machine_cannot_make_stays_missing(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr("manyheads.paper.clocks.find_spec", lambda name: None)
     with Store.write(tmp_path / "p.db") as store:
         rows = measure_rows(("split_cost",), store, QUICK)
-    assert [run.engine for run in needed(("split_cost",), QUICK) if run.id in rows] == ["kernel"]
+    assert [run.channel for run in needed(("split_cost",), QUICK) if run.id in rows] == ["kernel"]
     (verdict,) = exhibit("split_cost").claims(rows, QUICK)
     assert verdict.outcome == "not attempted"
 

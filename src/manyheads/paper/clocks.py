@@ -38,7 +38,7 @@ class SplitClock(Trial):
     KIND: ClassVar[str] = "clock"
     ALONE: ClassVar[bool] = True
 
-    engine: Literal["torch", "kernel"]
+    channel: Literal["torch", "kernel"]  # who computes it
     work: Literal["scores", "training"]
     d_model: int
     key_budget: int
@@ -56,9 +56,9 @@ class SplitClock(Trial):
 
     def refusal(self) -> str | None:
         """Torch may not be there, and the kernel knows no step that is not a whole one."""
-        if self.engine == "torch" and find_spec("torch") is None:
+        if self.channel == "torch" and find_spec("torch") is None:
             return "torch is not installed: install manyheads[torch]"
-        if self.engine == "kernel" and self.work == "scores":
+        if self.channel == "kernel" and self.work == "scores":
             return "the kernel is timed by whole training steps only"
         return None
 
@@ -68,7 +68,7 @@ class SplitClock(Trial):
         return Run(items, self.d_model, heads, self.key_budget // heads, seed=0, context=self.context)
 
     def _repeated(self, heads: int) -> Repeated:
-        if self.engine == "torch":
+        if self.channel == "torch":
             return _torch_scores(self.run(heads)) if self.work == "scores" else _torch_step(self.run(heads))
         return training(self.run(heads), problem_of(self.run(heads))).advance
 
@@ -101,7 +101,11 @@ class BuildClock(Trial):
         blocks = split_sources(graph, size=self.d_model)
         # each block's own rows times their words, once for the queries and once for the keys
         counted = sum(2 * len(sources) * self.d_model * self.key_width for sources, _ in blocks)
-        return {**quickest({"seconds": build}, rounds=self.rounds), "multiply_adds": counted, "heads": len(blocks)}
+        return {
+            **quickest({"build_seconds": build}, rounds=self.rounds),
+            "multiply_adds": counted,
+            "heads": len(blocks),
+        }
 
     def seconds(self, flops: float) -> float:
         """Rounds of at least a slice each; writing the weights takes about as long as computing them."""

@@ -87,7 +87,7 @@ def claims(rows: Rows, scale: Scale) -> list[Verdict]:
 def _timed(rows: Rows, scale: Scale) -> list[tuple[BuildClock, tuple[float, float]]]:
     """Seconds and multiply-adds of every build that was timed."""
     found = [(run, row.scores) for run in runs(scale) for row in rows.of([run])]
-    return [(run, (float(scores["seconds"] or 0), float(scores["multiply_adds"] or 0))) for run, scores in found]
+    return [(run, (float(scores["build_seconds"] or 0), float(scores["multiply_adds"] or 0))) for run, scores in found]
 
 
 def _work(run: BuildClock) -> float:

@@ -151,7 +151,7 @@ def _panel(axes: Axes, found: Sizes, *, softmax: bool) -> None:
         one = _single(all_heads)
         if one.key_budget is None:
             axes.plot([items], [0.93], "x", color=BLUE, markersize=8, transform=axes.get_xaxis_transform())
-            why = f"{one.limit_wrong:.1%} wrong" if one.limit_wrong else "above the budget"
+            why = f"{one.limit_wrong:.1%} wrong" if one.limit_wrong else f"none up to {BUDGET_PER_ITEM}·m"
             axes.annotate(
                 why, (items, 0.93), xycoords=axes.get_xaxis_transform(), xytext=(-7, 0), textcoords="offset points",
                 ha="right", va="center", fontsize=8, color=BLUE,
@@ -166,7 +166,7 @@ def _shown(found: Sizes) -> str:
         single, best = _single(all_heads), _best(all_heads)
         one = f"{single.key_budget:,.0f}" if single.key_budget else _absent(single)
         many = f"{best.key_budget:,.0f} with {best.heads}" if best and best.key_budget else "none"
-        parts.append(f"m = {items} {one} with one head, {many}")
+        parts.append(f"m = {items}: {one} with one head, {many}")
     crossing = [m for m, heads in found.items() if (best := _best(heads)) and _beats(best, _single(heads))]
     return "; ".join(parts) + (
         f"; several need less from m = {min(crossing)} on" if crossing else "; one head needs least"
@@ -181,5 +181,5 @@ def _absent(single: Needed) -> str:
     return (
         f"no width ({single.limit_wrong:.1%} of the relations wrong in the limit)"
         if single.limit_wrong
-        else "none tried"
+        else f"none up to a D_K of {BUDGET_PER_ITEM}·m"
     )

@@ -27,7 +27,7 @@ LINES = {
 def runs(scale: Scale) -> list[SplitClock]:
     """Torch, the scores alone and a whole training step, and the kernel's training step, at both sizes."""
     rounds = QUICK_ROUNDS if scale.quick else ROUNDS
-    return [SplitClock(engine, work, *size, HEADS, rounds) for size in SIZES for engine, work in LINES]  # type: ignore[arg-type]
+    return [SplitClock(channel, work, *size, HEADS, rounds) for size in SIZES for channel, work in LINES]  # type: ignore[arg-type]
 
 
 def draw(rows: Rows, scale: Scale) -> Figure:
@@ -38,8 +38,8 @@ def draw(rows: Rows, scale: Scale) -> Figure:
             for run, times in _timed(rows, scale):
                 if (run.d_model, run.key_budget, run.context) != size:
                     continue
-                colour, marker, style = LINES[run.engine, run.work]
-                name = f"{run.engine}: {'scores only' if run.work == 'scores' else 'training step'}"
+                colour, marker, style = LINES[run.channel, run.work]
+                name = f"{run.channel}: {'scores only' if run.work == 'scores' else 'training step'}"
                 axes.plot(list(times), list(times.values()), color=colour, marker=marker, linestyle=style, label=name)
             axes.set_xscale("log")
             axes.set_yscale("log")
@@ -88,4 +88,4 @@ def _ratio(times: dict[int, float]) -> float:
 def _shown(run: SplitClock, times: dict[int, float]) -> str:
     slowest = max(times, key=lambda heads: times[heads])
     work = "scores" if run.work == "scores" else "training step"
-    return f"{run.engine}, {work}, d_model = {run.d_model}: {_ratio(times):.2f} (slowest at h = {slowest})"
+    return f"{run.channel}, {work}, d_model = {run.d_model}: {_ratio(times):.2f} (slowest at h = {slowest})"

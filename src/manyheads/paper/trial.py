@@ -24,13 +24,13 @@ class Trial(ABC):
     """A frozen dataclass whose fields are its whole meaning, and which knows how it is made."""
 
     KIND: ClassVar[str]  # a word for the store
-    VERSION: ClassVar[int] = 1  # raised whenever the same fields come to mean another measurement
+    PROTOCOL: ClassVar[int] = 1  # raised whenever the same fields come to mean another measurement
     ALONE: ClassVar[bool] = False  # whether nothing else may run meanwhile, as a clock needs it
 
     @property
     def meaning(self) -> dict[str, object]:
         """Every field, and what kind of trial it is."""
-        return asdict(self) | {"kind": self.KIND, "version": self.VERSION}
+        return asdict(self) | {"kind": self.KIND, "protocol": self.PROTOCOL}
 
     @property
     def id(self) -> str:
@@ -55,7 +55,7 @@ class Maker:
     """The trainer of trials of one kind."""
 
     kind: str
-    engine: str = "numpy"
+    engine: str = "python"
 
     def refusal(self, run: Trial) -> str | None:
         """Why this machine cannot make it."""
