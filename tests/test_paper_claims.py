@@ -225,17 +225,17 @@ def test_intervals_are_clopper_and_pearsons(wrong: int, of: int) -> None:
 
 @pytest.mark.parametrize("calibration", [0, 6])
 def test_sampled_contexts_are_decided_by_the_layer(calibration: int) -> None:
-    trial = SampledContexts(48, 64, 8, 150, 12, 40, calibration, seed=3)
+    trial = SampledContexts(64, 72, 32, 40, 8, 60, calibration, seed=3)
     found = trial.make()
-    graph, embedding = permutation_graph(48, seed=3), gaussian(48, 64, seed=3)
-    layer = construct.softmax(
-        graph, embedding, key_width=150, seed=3, block_size=8, scale=found["scale"], threshold=found["threshold"]
-    )
     assert (found["scale"] == 1 and found["threshold"] == 0.5) == (calibration == 0)
-    rng = np.random.default_rng((3, 12))
-    draw_contexts(rng, items=48, length=12, count=calibration)
+    graph, embedding = permutation_graph(64, seed=3), gaussian(64, 72, seed=3)
+    layer = construct.softmax(
+        graph, embedding, key_width=40, seed=3, block_size=32, scale=found["scale"], threshold=found["threshold"]
+    )
+    rng = np.random.default_rng((3, 8))
+    draw_contexts(rng, items=64, length=8, count=calibration)
     expected = Counter[str]()
-    for context in draw_contexts(rng, items=48, length=12, count=40):
+    for context in draw_contexts(rng, items=64, length=8, count=60):
         related = graph.adjacency()[np.ix_(context, context)]
         wrong = (layer.recognise(embedding[context]) != related).any(axis=1)
         for kind, rows in (("present", related.any(axis=1)), ("absent", ~related.any(axis=1))):
@@ -244,7 +244,9 @@ def test_sampled_contexts_are_decided_by_the_layer(calibration: int) -> None:
                 expected[f"{kind}_wrong"] += int(wrong[rng.choice(np.flatnonzero(rows))])
         expected["wrong"] += int(wrong.any())
     assert {name: found[name] for name in expected} == expected
-    assert expected["wrong"] > 0 if calibration == 0 else expected["wrong"] < 40
+    # the problem is one in which every count says something
+    assert 0 < expected["present_wrong"] < expected["present"] < 60
+    assert 0 < expected["absent_wrong"] < expected["absent"]
 
 
 def test_attention_is_the_layers_score() -> None:
