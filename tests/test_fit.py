@@ -36,7 +36,7 @@ from manyheads.construct import (
     smallest_fit,
     suitable_map,
 )
-from manyheads.construct.fit.band import narrowest_band
+from manyheads.construct.fit.band import most_heads, narrowest_band
 from manyheads.construct.fit.descent import suitable_descent
 from manyheads.construct.fit.fold import unfold
 from manyheads.construct.fit.search import splits
@@ -138,6 +138,22 @@ def test_the_band_is_what_every_context_needs() -> None:
         assert true > other
     with pytest.raises(InputError, match="too many for contexts"):
         narrowest_band(heads=8, degree=2, lengths=(8, 8))
+
+
+@pytest.mark.parametrize(("length", "degree"), [(2, 1), (11, 1), (16, 1), (16, 3), (64, 2), (2048, 1)])
+def test_the_most_heads_are_those_with_a_band(length: int, degree: int) -> None:
+    most = most_heads(degree=degree, lengths=(length, length))
+    if most:
+        narrowest_band(heads=most, degree=degree, lengths=(length, length))
+    with pytest.raises(InputError, match="too many for contexts"):
+        narrowest_band(heads=most + 1, degree=degree, lengths=(length, length))
+
+
+def test_a_search_under_softmax_tries_no_shape_that_is_impossible() -> None:
+    graph, rows = permutation_graph(16, seed=0), gaussian(16, 16, seed=1)
+    found = best_split(graph, rows, key_budget=16, seed=0, time_limit=3.0, rule="softmax", context_length=6)
+    assert {tried.heads for tried in found.tries} <= {1, 2, 3, 4, 5}
+    assert any(tried.certified for tried in found.tries)
 
 
 @given(seed=st.integers(0, 10**6), name=st.sampled_from(["whiten", "project", "project+whiten"]))

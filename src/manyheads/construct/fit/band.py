@@ -16,6 +16,7 @@ import numpy as np
 
 from manyheads.errors import InputError
 
+NARROWEST = 1e-3  # half width that is looked at
 ROOM = 1.1  # the relation's share, over what all heads together may give another pair
 
 
@@ -27,11 +28,17 @@ class Band:
     ratio: float
 
 
+def most_heads(*, degree: int, lengths: tuple[int, int]) -> int:
+    """The most heads for which there is a band: their shares of another pair add up to less than a relation's."""
+    grown = math.exp(2 * NARROWEST)
+    return math.ceil((lengths[0] - 1 + grown) / (ROOM * degree * grown)) - 1
+
+
 def narrowest_band(*, heads: int, degree: int, lengths: tuple[int, int]) -> Band:
     """The band with the smallest ratio for so many heads, targets of a source and items of a context."""
     shortest, longest = lengths
     best: Band | None = None
-    for half_width in np.geomspace(1e-3, 10, 400).tolist():
+    for half_width in np.geomspace(NARROWEST, 10, 400).tolist():
         grown = math.exp(2 * half_width)
         other = heads * grown / (shortest - 1 + grown)  # the most that all heads together give another pair
         share = ROOM * other

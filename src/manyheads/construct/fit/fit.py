@@ -13,7 +13,7 @@ from numpy import ndarray
 
 from manyheads.certificate import Certificate, certify
 from manyheads.construct.calibrate import calibrate
-from manyheads.construct.fit.band import Band, narrowest_band
+from manyheads.construct.fit.band import Band, most_heads, narrowest_band
 from manyheads.construct.fit.descent import Attempt, Descent, Engine, Weights, suitable_descent
 from manyheads.construct.fit.fold import Map, fold, linear_map, mapped, unfold
 from manyheads.construct.fit.refusals import require_possible
@@ -137,6 +137,11 @@ class Problem:
         """How far a relation's logit has to exceed the band of the others, under softmax; 0 for the rule max."""
         return self._band(heads).ratio / Engine.SLACK if self.lengths else 0.0
 
+    @property
+    def most_heads(self) -> float:
+        """More heads are possible in no width; infinite for the rule max."""
+        return float(most_heads(degree=self._degree, lengths=self.lengths)) if self.lengths else math.inf
+
     def judge(self, attempt: Attempt) -> tuple[Layer, Certificate]:
         """The layer of an attempt's weights, the map folded in, with the best threshold and its certificate.
 
@@ -180,8 +185,11 @@ class Problem:
 
     def _band(self, heads: int) -> Band:
         assert self.lengths is not None, "only softmax has a band"
-        degree = max(1, int(self.graph.out_degrees.max(initial=1)))
-        return narrowest_band(heads=heads, degree=degree, lengths=self.lengths)
+        return narrowest_band(heads=heads, degree=self._degree, lengths=self.lengths)
+
+    @property
+    def _degree(self) -> int:
+        return max(1, int(self.graph.out_degrees.max(initial=1)))
 
 
 def _nearer(one: Attempt, other: Attempt) -> bool:

@@ -182,6 +182,10 @@ class Search:
             if heads and width and heads * width < best and only_heads in (None, heads)
         ]
 
+    def splits(self, budget: int) -> list[tuple[int, int]]:
+        """The shapes of a budget that are possible at all."""
+        return [shape for shape in splits(budget, self.d_model) if shape[0] <= self.problem.most_heads]
+
     def _hopeless(self, came: Attempt) -> bool:
         return came.wrong > HOPELESS * max(1, self.graph.relations)
 
@@ -239,8 +243,9 @@ def best_split(
         graph, embedding, seed=seed, time_limit=time_limit, rule=rule, context_length=context_length, map=map, how=how,
         workers=workers, progress=progress, report=report,
     )  # fmt: skip
-    shapes = [(h, w) for h, w in splits(key_budget, search.d_model)]
-    return search.run(iter(shapes * 3), lambda one, other: one.normalised_margin > other.normalised_margin)
+    return search.run(
+        iter(search.splits(key_budget) * 3), lambda one, other: one.normalised_margin > other.normalised_margin
+    )
 
 
 def splits(budget: int, d_model: int) -> list[tuple[int, int]]:
@@ -257,11 +262,9 @@ def _downwards(search: Search, *, max_budget: int | None, only_heads: int | None
     if only_heads is not None:
         target, centre = predicted_shape(search.graph, search.d_model, heads=only_heads)
     target = max(least, target if max_budget is None else min(target, max_budget))
-    step = FIRST_STEP
+    step = growth = FIRST_STEP
     while True:
-        shapes = (
-            splits(target, search.d_model) if only_heads is None else _with_heads(only_heads, target, search.d_model)
-        )
+        shapes = search.splits(target) if only_heads is None else _with_heads(only_heads, target, search.d_model)
         if not shapes:
             return
         for shape in [*search.cuts(target, only_heads), *_likeliest(shapes, search.tries, centre, rng)]:
@@ -272,9 +275,9 @@ def _downwards(search: Search, *, max_budget: int | None, only_heads: int | None
         if best is not None and best.key_budget <= target:  # undercut it, as boldly as before
             centre = best.heads
             target = best.key_budget - max(1, round(step * best.key_budget))
-        elif best is None:  # nothing has worked yet: more room
-            grown = target + max(1, round(step * target))
-            target = grown if max_budget is None else min(grown, max_budget)
+        elif best is None:  # nothing has worked yet: more room, and more each time
+            grown = target + max(1, round(growth * target))
+            target, growth = grown if max_budget is None else min(grown, max_budget), min(2 * growth, 1.0)
         else:  # nothing below the best: undercut it by less
             step /= 2
             target = best.key_budget - max(1, round(step * best.key_budget))
