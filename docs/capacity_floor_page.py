@@ -91,6 +91,7 @@ def page(summary: Sequence[Row], rows: Sequence[Row], machine: Sequence[Row], te
     regular = [point for point in summary if point["family"] == "regular"]
     ratios = [point["floor"] / point["paper"] for point in base]
     below = [point for point in summary if point["freedom"] and point["floor"] < point["freedom"]]
+    seeds = sorted(point["seeds"] for point in summary)
     facts = {
         "base_table": _points(base, paper=True),
         "diagonal_table": _points([point for point in summary if point["family"] == "diagonal"], paper=False),
@@ -103,7 +104,9 @@ def page(summary: Sequence[Row], rows: Sequence[Row], machine: Sequence[Row], te
         "regular_fit": _said(_fit(regular)) if len(regular) > 1 else "not enough points",
         "below": f"{len(below)} of {len(summary)}",
         "rows": len(rows),
-        "seeds": f"{min(point['seeds'] for point in summary)} to {max(point['seeds'] for point in summary)}",
+        "seeds": " to ".join(map(str, sorted({seeds[0], seeds[-1]}))),
+        "regular_power": f"{_power(regular):.2f}",
+        "crowded_power": f"{_power([point for point in base if point['d_model'] == 16]):.2f}",
         "longest": f"{max(row['seconds'] for row in rows if row['family'] == 'base'):.0f}",
         "machine": "; ".join(f"{row['fact']} {row['value']}" for row in machine),
     }
@@ -115,6 +118,12 @@ def page(summary: Sequence[Row], rows: Sequence[Row], machine: Sequence[Row], te
 def _fit(points: Sequence[Row]) -> Fit:
     x, y = (np.array([float(point[name]) for point in points]) for name in ("x", "floor"))
     return fit_through_origin(x, y)
+
+
+def _power(points: Sequence[Row]) -> float:
+    """The exponent with which the floor grows with x, by least squares in the logarithms."""
+    x, y = (np.log([float(point[name]) for point in points]) for name in ("x", "floor"))
+    return float(np.polyfit(x, y, 1)[0])
 
 
 def _said(fit: Fit) -> str:
