@@ -9,7 +9,7 @@ from __future__ import annotations
 import resource
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -19,6 +19,7 @@ from numpy import ndarray
 
 from manyheads import Graph, gaussian, permutation_graph
 from manyheads.construct import Descent, fit, suitable_map
+from manyheads.construct.fit.descent import suitable_descent
 
 Problem = tuple[Graph, ndarray]
 
@@ -67,10 +68,7 @@ CASES = {
     "large": Case(permutation(4096, 512), 2, 20, Descent(threads=THREADS)),
     "wordnet": Case(wordnet, 4, 16, Descent(threads=THREADS), needs_data=True),
     "wn18rr": Case(wn18rr, 4, 32, Descent(threads=THREADS, widen=0), needs_data=True),
-    # where a look at all pairs takes a minute, a look at a share of the sources has to do
-    "tokens": Case(
-        permutation(49152, 576), 8, 96, Descent(1_200, 0.03, 0.3, 0.99, 0.99, share=1 / 64, widen=0, threads=THREADS)
-    ),
+    "tokens": Case(permutation(49152, 576), 8, 96, replace(suitable_descent(49152, 576), threads=THREADS, widen=0)),
 }
 QUICK = ("256", "512", "1024")
 

@@ -314,6 +314,7 @@ def test_crowded_problems_are_looked_at_in_shares() -> None:
     assert suitable_descent(512, 16) == suitable_descent(4096, 512) == Descent()
     shared = suitable_descent(4096, 128)
     assert (shared.share * 4096, shared.rate < Descent.rate, shared.beta1 > Descent.beta1) == (512, True, True)
+    assert suitable_descent(49_152, 576).rate < shared.rate
 
 
 def test_shares_separate_a_problem_as_looks_at_all_pairs_do() -> None:

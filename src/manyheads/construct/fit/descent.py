@@ -50,14 +50,16 @@ def suitable_descent(items: int, d_model: int) -> Descent:
     """Looks at all pairs, or at shares of the sources where that takes less work to the same end (LOG.md).
 
     Shares help where items are many and crowded, so that a look costs far more than projecting the rows. They are
-    noisy, and want a lower rate and a longer memory.
+    noisy, and want a longer memory and a lower rate: what a source has learned must last until it is looked at again.
     """
     if items < MANY or items < CROWDED * d_model:
         return Descent()
-    return Descent(rate=0.05, beta1=0.99, beta2=0.99, share=SOURCES / items)
+    share = max(SOURCES / items, LEAST_SHARE)
+    return Descent(rate=min(0.05, 0.4 * share), beta1=0.99, beta2=0.99, share=share)
 
 
-MANY, CROWDED, SOURCES = 2_048, 16, 512  # items, items for each dimension, and sources that a look at a share sees
+MANY, CROWDED = 2_048, 16  # items, and items for each dimension, from which shares help
+SOURCES, LEAST_SHARE = 512, 1 / 16  # that a look sees; with less, projecting all keys for it takes most of the time
 WARM = 0.1  # of the rate, for a warm start
 BURSTS = 20  # an attempt is looked at so many times
 STUCK = 0.002  # a loss that falls by less than this part from one look to the next, at a falling rate, is going nowhere
