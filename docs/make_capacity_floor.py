@@ -40,7 +40,7 @@ class Point:
 BASE = [
     Point("base", m, d, 1, {64: 20, 128: 40, 256: 70, 512: 110}[m]) for m in (64, 128, 256, 512) for d in (16, 32, 64)
 ]
-DIAGONAL = [Point("diagonal", m, m // 8, 1, s) for m, s in ((1024, 60), (2048, 110), (4096, 240))]
+DIAGONAL = [Point("diagonal", m, m // 8, 1, s) for m, s in ((1024, 110), (2048, 170), (4096, 300))]
 REGULAR = [Point("regular", 128, 32, r, s) for r, s in ((1, 30), (2, 40), (4, 60), (8, 90), (16, 110))]
 POINTS = [*BASE, *REGULAR, *DIAGONAL]
 
