@@ -120,6 +120,16 @@ def test_everything_is_drawn_and_named(rows: Rows, tmp_path: Path, monkeypatch: 
     assert text.count("![") == len(NAMES)
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_a_first_run_alone_is_drawn_and_captioned(name: str) -> None:
+    """An interrupted reproduction is looked at too."""
+    module = exhibit(name)
+    first = Rows([made_up(module.runs(QUICK)[0])])
+    assert module.draw(first, QUICK).axes
+    assert module.caption(first, QUICK)
+    assert {verdict.outcome for verdict in module.claims(first, QUICK)} <= {"not attempted"}
+
+
 def test_missing_runs_are_counted_on_the_page(rows: Rows, tmp_path: Path) -> None:
     fewer = Rows(rows.of(Panel(64, 16).runs(QUICK)))
     text = page(present(("fig3",), fewer, QUICK, tmp_path))

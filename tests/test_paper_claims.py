@@ -19,7 +19,7 @@ from made_up import made_up, made_up_layer, made_up_scores, trial_row
 from manyheads import construct, gaussian, one_hot, permutation_graph
 from manyheads.cli import main
 from manyheads.construct import Block, split_sources
-from manyheads.paper import Row, Rows, Scale, exhibit, needed
+from manyheads.paper import Row, Rows, Scale, exhibit, needed, read_rows, write_rows
 from manyheads.paper.bounds_gap import bounds_of
 from manyheads.paper.builds import Build
 from manyheads.paper.clocks import BuildClock, SplitClock, quickest
@@ -27,7 +27,7 @@ from manyheads.paper.constructions import Rung, _needed
 from manyheads.paper.contexts import attention, draw_contexts, fewest_wrong, sharpnesses
 from manyheads.paper.estimate import Speed
 from manyheads.paper.panel import REGULAR
-from manyheads.paper.reproduce import measure_rows
+from manyheads.paper.reproduce import left, measure_rows, present
 from manyheads.paper.sampled import SampledContexts
 from manyheads.paper.softmax_construction import Share
 from manyheads.paper.trial import Trial, in_turns, one_hot_name, trainer_of
@@ -415,6 +415,31 @@ def test_the_command_makes_clocks_and_one_hot_layers(
     facts = json.loads(capsys.readouterr().out)
     assert all(one["done"] == one["runs"] for one in facts["exhibits"])
     assert {claim["claim"] for claim in facts["claims"]} == {"20", "21"}
+
+
+def test_every_kind_goes_through_store_and_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    small = {
+        "constructions": {"PROBLEMS": (BUILDS[1],), "CONSTANTS": (1.0, 12.0)},
+        "softmax_construction": {"SIZES": ((48, 64),), "MENDED_HEADS": 4, "LENGTHS": (4, 8, 12, 16)},
+        "construction_cost": {"ITEMS": (80, 90, 100), "WIDTHS": {80: ("red", "o")}},
+        "one_or_many": {"SIZES": (32,), "D_MODEL": 64, "HEADS": (1, 2), "CONTEXT": 8, "CONTEXTS": 4},
+    }
+    for name, constants in small.items():
+        for constant, value in constants.items():
+            monkeypatch.setattr(f"manyheads.paper.{name}.{constant}", value)
+    runs = needed(tuple(small), QUICK)
+    assert {type(run) for run in runs} == {Build, SampledContexts, BuildClock, NeededWidth}
+    with Store.write(tmp_path / "p.db") as store:
+        rows = measure_rows(tuple(small), store, QUICK)
+        assert not left(tuple(small), store, QUICK)
+    for run in runs:
+        (row,) = rows.of([run])
+        assert run.ALONE or row.scores == run.make()
+    write_rows(tmp_path / "rows.jsonl.gz", rows, runs)
+    made = present(tuple(small), read_rows(tmp_path / "rows.jsonl.gz"), QUICK, tmp_path)
+    assert all(one.done == one.runs > 0 and one.files for one in made.shown)
+    assert [verdict.claim for verdict in made.verdicts] == ["18a", "18b", "19"]
+    assert "not attempted" not in {verdict.outcome for verdict in made.verdicts}
 
 
 def test_made_up_scores_fit_every_trial() -> None:

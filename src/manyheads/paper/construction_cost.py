@@ -11,6 +11,7 @@ from matplotlib.ticker import NullFormatter
 from manyheads.capacity import Fit, fit_affine
 from manyheads.draw.style import BLUE, GREEN, GREY, VERMILLION, look, panels
 from manyheads.paper.clocks import BuildClock
+from manyheads.paper.pictures import legend
 from manyheads.paper.rows import Rows
 from manyheads.paper.scale import Scale
 from manyheads.paper.verdict import Verdict, judged, missing
@@ -56,8 +57,8 @@ def draw(rows: Rows, scale: Scale) -> Figure:
         count.set_ylabel("multiply-adds")
         clock.set_title("time")
         count.set_title("counted")
-        clock.legend(loc="upper left")
-        count.legend(loc="upper left")
+        legend(clock, loc="upper left")
+        legend(count, loc="upper left")
     return figure
 
 

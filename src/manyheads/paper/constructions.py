@@ -11,6 +11,7 @@ from matplotlib.lines import Line2D
 
 from manyheads.draw.style import BLUE, GREEN, GREY, VERMILLION, counting_axis, look, panels
 from manyheads.paper.builds import Build
+from manyheads.paper.pictures import legend
 from manyheads.paper.rows import Row, Rows
 from manyheads.paper.scale import Scale
 from manyheads.paper.verdict import Verdict, judged, missing
@@ -92,7 +93,7 @@ def draw(rows: Rows, scale: Scale) -> Figure:
             axes.set_xticks(CONSTANTS)
             axes.set_ylim(bottom=0)
             axes.set_title(title)
-            axes.legend(loc="lower left")
+            legend(axes, loc="lower left")
         for axes in grid[-1]:
             axes.set_xlabel("C = $d_k$/ln m")
         for axes in grid[:, 0]:

@@ -10,7 +10,7 @@ from manyheads.draw.style import BLUE, GREY, look, panels
 from manyheads.paper import fig3
 from manyheads.paper.fig3 import Found
 from manyheads.paper.panel import THRESHOLDS
-from manyheads.paper.pictures import found_thresholds, head_spread
+from manyheads.paper.pictures import found_thresholds, head_spread, legend
 from manyheads.paper.rows import Rows
 from manyheads.paper.scale import Scale
 from manyheads.paper.verdict import Verdict, judged, missing
@@ -47,7 +47,7 @@ def draw(rows: Rows, scale: Scale) -> Figure:
         axes.set_ylim(bottom=0)
         axes.set_xlabel("compression m/$d_{model}$")
         axes.set_ylabel("$h^*$")
-        axes.legend(loc="upper left")
+        legend(axes, loc="upper left")
     return figure
 
 

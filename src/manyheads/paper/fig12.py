@@ -9,7 +9,7 @@ from manyheads.capacity import Fit, fit_through_origin
 from manyheads.draw.style import BLUE, GREY, look, panels
 from manyheads.paper.fig3 import Found
 from manyheads.paper.panel import REGULAR
-from manyheads.paper.pictures import found_thresholds, spread
+from manyheads.paper.pictures import found_thresholds, legend, spread
 from manyheads.paper.rows import Rows
 from manyheads.paper.scale import Scale
 from manyheads.paper.verdict import Verdict, judged, missing
@@ -51,7 +51,7 @@ def draw(rows: Rows, scale: Scale) -> Figure:
         axes.set_yscale("log")
         axes.set_xlabel("x = (r · m/$d_{model}$) · log$_2$ m")
         axes.set_ylabel("$D_K^*$")
-        axes.legend(loc="upper left")
+        legend(axes, loc="upper left")
     return figure
 
 

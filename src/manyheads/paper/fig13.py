@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from manyheads.draw.style import BLUE, GREY, look, panels
 from manyheads.paper import fig12
 from manyheads.paper.panel import HEADS, REGULAR
-from manyheads.paper.pictures import found_thresholds, head_spread, power_axis
+from manyheads.paper.pictures import found_thresholds, head_spread, legend, power_axis
 from manyheads.paper.rows import Rows
 from manyheads.paper.scale import Scale
 from manyheads.paper.verdict import Verdict, judged, missing
@@ -46,7 +46,7 @@ def draw(rows: Rows, scale: Scale) -> Figure:
             power_axis(axes.yaxis, (*HEADS, 128))
         axes.set_xlabel("degree r")
         axes.set_ylabel("heads")
-        axes.legend(loc="upper left")
+        legend(axes, loc="upper left")
     return figure
 
 

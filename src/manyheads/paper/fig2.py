@@ -9,7 +9,7 @@ from manyheads.draw.style import BLUE, GREEN, VERMILLION, look, panels
 from manyheads.paper import fig9
 from manyheads.paper.fig3 import Found
 from manyheads.paper.panel import BASE, HEADS
-from manyheads.paper.pictures import found_thresholds, head_spread, power_axis
+from manyheads.paper.pictures import found_thresholds, head_spread, legend, power_axis
 from manyheads.paper.rows import Rows
 from manyheads.paper.scale import Scale
 from manyheads.paper.verdict import Verdict, judged, missing
@@ -45,7 +45,7 @@ def draw(rows: Rows, scale: Scale) -> Figure:
         power_axis(axes.yaxis, HEADS)
         axes.set_xlabel("items m")
         axes.set_ylabel("$h^*$")
-        axes.legend(loc="upper left")
+        legend(axes, loc="upper left")
     return figure
 
 

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from manyheads.capacity import Fit, Threshold, fit_through_origin
 from manyheads.draw.style import BLUE, GREY, ORANGE, VERMILLION, look, panels
 from manyheads.paper.panel import THRESHOLDS, Panel
-from manyheads.paper.pictures import found_thresholds, spread
+from manyheads.paper.pictures import found_thresholds, legend, spread
 from manyheads.paper.rows import Rows
 from manyheads.paper.scale import Scale
 from manyheads.paper.verdict import Verdict, judged, missing
@@ -86,7 +86,7 @@ def draw(rows: Rows, scale: Scale) -> Figure:
         axes.set_yscale("log")
         axes.set_xlabel("x = m · log$_2$ m / $d_{model}$")
         axes.set_ylabel("$D_K^*$")
-        axes.legend(loc="upper left")
+        legend(axes, loc="upper left")
     return figure
 
 

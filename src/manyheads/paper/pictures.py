@@ -35,7 +35,7 @@ def curves(
 ) -> Figure:
     """One panel for each problem: the mean score over the key budget, a line for each head count, 95 % intervals."""
     with look():
-        figure, grid = panels(-(-len(chosen) // columns), columns)
+        figure, grid = panels(max(1, -(-len(chosen) // columns)), columns)
         for axes, panel in zip(grid.flat, chosen, strict=False):
             curve_panel(axes, panel.points(rows, scale, score), target=target)
             axes.set_title(str(panel))
@@ -96,6 +96,12 @@ def found_thresholds(
     complete = [panel for panel in chosen if keep(panel) and panel.complete(rows, scale)]
     found = [(panel, panel.threshold(rows, scale)) for panel in complete]
     return [(panel, one) for panel, one in found if one.key_budget is not None]
+
+
+def legend(axes: Axes, *, loc: str) -> None:
+    """The legend of what was drawn, if anything was."""
+    if axes.get_legend_handles_labels()[1]:
+        axes.legend(loc=loc)
 
 
 def mark_quick(figure: Figure, scale: Scale) -> None:
