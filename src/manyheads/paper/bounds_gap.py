@@ -81,7 +81,7 @@ def draw(rows: Rows, scale: Scale) -> Figure:
         budgets.set_ylabel("key budget $D_K$")
         gaps.set_ylabel("$D_K$ by the lower bound")
         budgets.set_title("m = 128, $d_{model}$ = 32")
-        gaps.set_title("the gap grows with r")
+        gaps.set_title("in units of the lower bound")
         handles, names = budgets.get_legend_handles_labels()
         figure.legend(handles, names, loc="outside lower center", ncols=4)
     return figure

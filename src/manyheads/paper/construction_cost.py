@@ -69,8 +69,9 @@ def caption(rows: Rows, scale: Scale) -> str:
         return "Too few timings for a fit."
     return (
         f"Construction II with blocks of d_model and d_k = ⌈{CONSTANT:g}·ln m⌉, the quickest of "
-        f"{timed[0][0].rounds} builds. {_shown(timed)}. Each head multiplies its own block's rows only: with templates "
-        "of all m rows in every head, as Algorithm 1 is written, the cost would grow with m²."
+        f"{timed[0][0].rounds} builds: {_shown(timed)}. The paper states O(m·d_model·log m), and no times. Each head "
+        "multiplies its own block's rows only: with templates of all m rows in every head, as Algorithm 1 is written, "
+        "the cost would grow with m²."
     )
 
 

@@ -113,7 +113,8 @@ def caption(rows: Rows, scale: Scale) -> str:
     return (
         "Solid: the smallest score of a relation, dashed: the largest of any other pair, over the paper's threshold; "
         "they have to lie on both sides of 1, and dots mark where every seed certifies over all pairs. The smallest C "
-        f"of those tried from which on all certify, and its D_K: {shown}."
+        f"of those tried from which on all certify, and its D_K: {shown}. The paper proves that there is such a C and "
+        "leaves it open."
     )
 
 

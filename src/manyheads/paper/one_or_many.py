@@ -67,7 +67,7 @@ def caption(rows: Rows, scale: Scale) -> str:
         f"Construction II over Gaussian rows, d_model = {D_MODEL}: the smallest D_K at which every draw separates with "
         f"the best threshold, h up to {HEADS[-1]}. {'. '.join(parts)}. Dashed: the growth that Sec. 5 and 8 derive, "
         "(m/d)²·ln m for one head and (m/d)·ln m for many, with (ln ℓ)² under softmax, through the middle of the "
-        "points; it leaves out the mean of the leakage, which no width shrinks and which ends one head altogether."
+        "points; it leaves out the mean of the leakage, which no width shrinks, until one head has no width at all."
     )
 
 
@@ -165,7 +165,7 @@ def _shown(found: Sizes) -> str:
     for items, all_heads in found.items():
         single, best = _single(all_heads), _best(all_heads)
         one = f"{single.key_budget:,.0f}" if single.key_budget else _absent(single)
-        many = f"{best.key_budget:,.0f} with {best.heads}" if best and best.key_budget else "none"
+        many = f"{best.key_budget:,.0f} with {best.heads} heads" if best and best.key_budget else "none"
         parts.append(f"m = {items}: {one} with one head, {many}")
     crossing = [m for m, heads in found.items() if (best := _best(heads)) and _beats(best, _single(heads))]
     return "; ".join(parts) + (

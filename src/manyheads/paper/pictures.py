@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Literal
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
@@ -98,7 +99,7 @@ def found_thresholds(
     return [(panel, one) for panel, one in found if one.key_budget is not None]
 
 
-def legend(axes: Axes, *, loc: str) -> None:
+def legend(axes: Axes, *, loc: Literal["upper left", "lower left"]) -> None:
     """The legend of what was drawn, if anything was."""
     if axes.get_legend_handles_labels()[1]:
         axes.legend(loc=loc)

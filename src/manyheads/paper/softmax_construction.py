@@ -106,7 +106,8 @@ def caption(rows: Rows, scale: Scale) -> str:
     return (
         "Wrong: any pair of the source's row. As published the threshold is ½ and the logits have no scale; mended, "
         "both are chosen on other contexts and the blocks are smaller. Contexts are independent given the layers, so "
-        f"the intervals are Clopper and Pearson's. {shown}."
+        f"the intervals are Clopper and Pearson's. {shown}. Theorem 8.1 promises a context without any error, with "
+        "probability 1 − m^−3, for constants that it leaves open."
     )
 
 

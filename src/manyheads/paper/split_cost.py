@@ -59,7 +59,8 @@ def caption(rows: Rows, scale: Scale) -> str:
     return (
         "The multiply-adds of projections and scores are the same for every split; the times are the quickest of "
         f"{QUICK_ROUNDS if scale.quick else ROUNDS} rounds on one core. Slowest by quickest split: {shown}. What the "
-        "count leaves out are the h·ℓ² scores that are written and joined, which grow with the number of heads."
+        "count leaves out are the h·ℓ² scores that are written and joined, which grow with the number of heads. "
+        "App. C expects level lines."
     )
 
 
