@@ -394,6 +394,11 @@ def test_the_caption_names_the_crossover_and_what_is_absent() -> None:
 # --- all of it
 
 
+@pytest.mark.parametrize("name", ["constructions", "softmax_construction"])
+def test_what_is_left_out_is_not_judged(name: str) -> None:
+    assert set(outcomes(name, made_up, Scale(up_to=64)).values()) == {"not attempted"}
+
+
 def test_what_a_machine_cannot_make_stays_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("manyheads.paper.split_cost.SIZES", ((16, 16, 8),))
     monkeypatch.setattr("manyheads.paper.split_cost.HEADS", (1, 4))

@@ -116,7 +116,7 @@ def claims(rows: Rows, scale: Scale) -> list[Verdict]:
     says = "softmax construction: for a fixed context of length ℓ ≥ C_ℓ·max(h, ln m), every pair is right w.h.p."
     found = _shares(rows, scale)
     wanted, longest = 2 * len(_sizes(scale)) * len(_lengths(scale)), _lengths(scale)[-1]
-    if len(found) < wanted:
+    if not found or len(found) < wanted:
         return [missing("18b", says, f"{len(found)} of {wanted} points were sampled")]
     last = {at: shares for at, shares in found.items() if at[2] == longest}
     holds = all(shares["whole"].interval[1] <= ALLOWED for (_, mended, _), shares in last.items() if not mended)
