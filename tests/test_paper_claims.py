@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from made_up import made_up, made_up_layer, made_up_scores, trial_row
+from made_up import made_up, made_up_scores, trial_row
 
 from manyheads import construct, gaussian, one_hot, permutation_graph
 from manyheads.cli import main
@@ -134,10 +134,17 @@ def test_one_head_suffices_or_not() -> None:
     assert outcomes("no_compression", lambda run: made_up(run, slope=0.8)) == {"21": "differs"}
 
     def wasteful(run: Meant) -> Row:
-        assert isinstance(run, Run)
-        return made_up_layer(run, slope=2.0 if run.heads == 1 else 0.8, single=True)
+        slow = isinstance(run, Run) and run.heads == 1
+        return made_up(run, slope=2.0 if slow else 0.8, single=True)
 
     assert outcomes("no_compression", wasteful) == {"21": "differs"}
+
+    def refuted(run: Meant) -> Row:
+        if isinstance(run, Build):
+            return trial_row(run, {**made_up_scores(run), "paper": int(run.seed > 0)})
+        return made_up(run, slope=0.8, single=True)
+
+    assert outcomes("no_compression", refuted) == {"21": "differs"}
 
 
 # --- claim 22
