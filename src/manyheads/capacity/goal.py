@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 from manyheads.capacity.threshold import TARGET
 from manyheads.errors import InputError
-from manyheads.sweep import Record
 
 EXACT_SHARE = 0.5  # recovery is all or nothing: the typical seed has to succeed
+
+
+@runtime_checkable
+class Scored(Protocol):
+    """What came of a run: a record of a store, or a row of the paper's."""
+
+    def score(self, name: str) -> float | int | None:
+        """A score by its name; None where it was not measured."""
 
 
 @dataclass(frozen=True)
@@ -27,11 +35,11 @@ class Goal:
         """What the mean over the seeds of `score` has to reach."""
         return EXACT_SHARE if self.exact else self.micro_f1
 
-    def score(self, record: Record) -> float | None:
+    def score(self, outcome: Scored) -> float | None:
         """What this run contributes; missing stays missing."""
         if not self.exact:
-            return record.score("micro_f1")
-        errors = record.score("exact_errors")
+            return outcome.score("micro_f1")
+        errors = outcome.score("exact_errors")
         return None if errors is None else float(errors == 0)
 
     def __str__(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 from jaxtyping import Float64
@@ -64,8 +64,13 @@ class Point:
         n = len(self.scores)
         if n < 2:
             return (-math.inf, math.inf)
-        half = float(stats.t.ppf((1 + CONFIDENCE) / 2, n - 1)) * float(self.values.std(ddof=1)) / math.sqrt(n)
+        half = _quantile(n - 1) * float(self.values.std(ddof=1)) / math.sqrt(n)
         return (self.mean - half, self.mean + half)
+
+
+@cache  # scipy takes longer for it than for everything else of a point
+def _quantile(freedom: int) -> float:
+    return float(stats.t.ppf((1 + CONFIDENCE) / 2, freedom))
 
 
 def points(scores: Iterable[tuple[int, int, int, float]]) -> list[Point]:

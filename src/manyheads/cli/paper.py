@@ -22,20 +22,25 @@ if TYPE_CHECKING:
     from manyheads.paper.reproduce import Reproduction
 
 Count = Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="(default: the paper's)")]
-VERBS = ("all", "list", "claims")
+VERBS = ("list", "claims")
+TITLES = {
+    "all": "the whole paper, each run once",
+    "beyond": "everything past the paper; searches, so about as many runs",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Paper:
     """Run the paper's experiments again, draw its figures, and put each claim beside what was measured.
 
-    Say what: all, some of fig1 … fig13, table1, table2 and the claims without a picture (split_cost, …); or `list`
-    (all there is, what each needs and how long it takes here) or `claims` (the verdicts on what is there). Every run is
-    stored as soon as it ends: stop at any time, and the same command goes on where it stopped.
+    Say what: all, some of fig1 … fig13, table1, table2 and the claims without a picture (split_cost, …); `beyond`, all
+    that goes past the paper; or `list` (what there is, what each needs and how long it takes here) or `claims` (the
+    verdicts on what is there). Every run is stored as soon as it ends: stop at any time, and the same command goes on
+    where it stopped.
     """
 
     what: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="[WHAT …]")] = ("all",)
-    """all, list, claims, or names such as fig3 table1."""
+    """all, beyond, list, claims, or names such as fig3 table1 beyond_exact."""
     quick: Flag = False
     """A sketch in minutes: 3 seeds, fewer points, no problem beyond 512 items; marked as such."""
     seeds: Count = None
@@ -61,13 +66,10 @@ class Paper:
 
     def run(self) -> Answer:
         """Run what is missing, draw, judge, tell."""
-        from manyheads.paper import NAMES, Scale, exhibit
+        from manyheads.paper import Scale, exhibit
 
         scale = Scale(self.seeds, self.up_to, self.steps, self.quick)
-        verbs = [word for word in self.what if word in VERBS]
-        if verbs and len(self.what) > 1:
-            raise InputError(f"'{verbs[0]}' stands alone, without {', '.join(w for w in self.what if w != verbs[0])}")
-        names = NAMES if verbs else tuple(dict.fromkeys(self.what))
+        names = self._names()
         for name in names:
             exhibit(name)
         if self.what == ("list",):
@@ -80,23 +82,38 @@ class Paper:
             return Answer({"claims": [vars(verdict) for verdict in found]}, shown_verdicts(found), yes=True)
         return self._present(names, rows, scale)
 
+    def _names(self) -> tuple[str, ...]:
+        """The exhibits asked for; what goes past the paper is part of `all` where nothing has to be trained for it."""
+        from manyheads.paper import BEYOND, NAMES
+
+        words = tuple(dict.fromkeys(self.what))
+        if len(words) > 1 and set(words) != {"all", "beyond"}:
+            for verb in ("all", *VERBS):
+                if verb in words:
+                    raise InputError(f"'{verb}' stands alone, without {', '.join(w for w in words if w != verb)}")
+        if "list" in words or ("all" in words and self.from_rows is not None):
+            return (*NAMES, *BEYOND)
+        groups = {"all": NAMES, "claims": NAMES, "beyond": BEYOND}
+        return tuple(dict.fromkeys(name for word in words for name in groups.get(word, (word,))))
+
     def _rows(self, names: Sequence[str], scale: Scale, *, train: bool) -> Rows:
-        from manyheads.paper import needed, read_rows, stored_rows
-        from manyheads.paper.reproduce import left, measure_rows
+        from manyheads.paper import read_rows
+        from manyheads.paper.reproduce import known_rows, left, measure_rows
         from manyheads.sweep import Store
 
         if self.from_rows is not None:
             return read_rows(self.from_rows)
         if not train:
             with Store.read(self.store) as store:
-                return stored_rows(store, needed(names, scale))
+                return known_rows(names, store, scale)
         with asked_workers(self.workers, self.dask) as workers, Store.write(self.store) as store:
-            runs = needed(names, scale)
-            missing = left(names, store, scale)
-            print(
-                f"{len(runs) - len(missing):,} of {len(runs):,} runs are stored, {len(missing):,} are left",
-                file=sys.stderr,
-            )
+
+            def standing() -> tuple[int, int]:
+                rows = known_rows(names, store, scale)
+                return len(rows), len(left(names, rows, scale))
+
+            stored, missing = standing()
+            print(f"{stored:,} of {stored + missing:,} runs are stored, {missing:,} are left", file=sys.stderr)
             try:
                 from manyheads.cli.progress import progress
 
@@ -105,9 +122,9 @@ class Paper:
                         names, store, scale, workers=workers, progress=lambda told: report(told.done, told.total)
                     )
             except KeyboardInterrupt:
-                still = len(left(names, store, scale))
+                stored, missing = standing()
                 raise KeyboardInterrupt(
-                    f"interrupted; {len(runs) - still:,} of {len(runs):,} runs are in {self.store}, "
+                    f"interrupted; {stored:,} of {stored + missing:,} runs are in {self.store}, "
                     "and the same command goes on from there"
                 ) from None
 
@@ -123,22 +140,24 @@ class Paper:
         report.write_text(page(made), encoding="utf-8")
         written.append(report)
         if self.save_rows is not None:
-            write_rows(self.save_rows, rows, needed(names, scale))
+            write_rows(self.save_rows, rows, needed(names, scale, rows))
             written.append(self.save_rows)
-        return Answer(facts=_facts(made), shown=[*shown_verdicts(made.verdicts), *shown_files(written)], yes=True)
+        verdicts = shown_verdicts(made.verdicts) if made.verdicts else []
+        return Answer(facts=_facts(made), shown=[*verdicts, *_shown_past(made), *shown_files(written)], yes=True)
 
     def _list(self, names: Sequence[str], scale: Scale) -> Answer:
         from rich.table import Table
 
-        from manyheads.paper import exhibit, needed, read_rows, stored_rows
+        from manyheads.paper import BEYOND, NAMES, exhibit, needed, read_rows
         from manyheads.paper.estimate import Speed
+        from manyheads.paper.reproduce import known_rows
         from manyheads.sweep import Store
 
         if self.from_rows is not None:
             rows = read_rows(self.from_rows)
         elif self.store.exists():
             with Store.read(self.store) as store:
-                rows = stored_rows(store, needed(names, scale))
+                rows = known_rows(names, store, scale)
         else:
             from manyheads.paper import Rows
 
@@ -148,11 +167,12 @@ class Paper:
         for heading in ("name", "runs", "stored", "time left", "what"):
             table.add_column(heading, justify="right" if heading in ("runs", "stored", "time left") else "left")
         facts = []
-        for name in (*names, "all"):
-            runs = needed(names, scale) if name == "all" else list(exhibit(name).runs(scale))
+        for name in (*names, "all", "beyond"):
+            group = {"all": NAMES, "beyond": BEYOND}.get(name, (name,))
+            runs = needed(group, scale, rows, foresee=True)
             missing = [run for run in runs if run.id not in rows]
             seconds = speed.seconds(missing, workers=self.workers)
-            title = "everything, each run once" if name == "all" else exhibit(name).TITLE
+            title = TITLES[name] if name in TITLES else exhibit(name).TITLE
             table.add_row(name, f"{len(runs):,}", f"{len(runs) - len(missing):,}", f"{seconds / 60:.1f} min", title)
             facts.append({"name": name, "title": title, "runs": len(runs), "missing": len(missing), "seconds": seconds})
         return Answer({"exhibits": facts}, [table], yes=True)
@@ -171,6 +191,15 @@ def shown_verdicts(verdicts: Sequence[Verdict]) -> list[RenderableType]:
     for verdict in verdicts:
         table.add_row(*map(Text, (verdict.claim, verdict.says, verdict.measured or verdict.why, verdict.outcome)))
     return [table, Text(tally(verdicts))]
+
+
+def _shown_past(made: Reproduction) -> list[RenderableType]:
+    """What goes past the paper judges no claim: its captions are what it found."""
+    from rich.text import Text
+
+    from manyheads.paper import BEYOND
+
+    return [Text(f"{one.title}. {one.caption}\n") for one in made.shown if one.name in BEYOND]
 
 
 def _facts(made: Reproduction) -> dict[str, object]:

@@ -1,11 +1,12 @@
 """The paper, again: a module for each of its figures and tables, and every claim beside what was measured."""
 
-from manyheads.paper.exhibit import CLAIMS, FIGURES, NAMES, TABLES, Exhibit, exhibit, needed, verdicts
+from manyheads.paper.exhibit import BEYOND, CLAIMS, FIGURES, NAMES, TABLES, Exhibit, exhibit, needed, verdicts
 from manyheads.paper.rows import Row, Rows, read_rows, stored_rows, write_rows
 from manyheads.paper.scale import Scale
 from manyheads.paper.verdict import Verdict
 
 __all__ = [
+    "BEYOND",
     "CLAIMS",
     "FIGURES",
     "NAMES",

@@ -10,6 +10,7 @@ from typing import Protocol, cast, runtime_checkable
 from matplotlib.figure import Figure
 
 from manyheads.errors import InputError
+from manyheads.paper.hunt import Hunt
 from manyheads.paper.rows import Rows
 from manyheads.paper.scale import Scale
 from manyheads.paper.verdict import Verdict
@@ -35,6 +36,14 @@ class Exhibit(Protocol):
         """The claims of the paper that it bears on."""
 
 
+@runtime_checkable
+class Searching(Exhibit, Protocol):
+    """An exhibit that also needs runs which nobody can list beforehand: those that its searches come to ask for."""
+
+    def hunts(self, scale: Scale) -> Sequence[Hunt]:
+        """Its searches."""
+
+
 FIGURES = tuple(f"fig{number}" for number in (1, 2, 3, 4, 5, 6, 8, 9, 10, 11, 12, 13))
 TABLES = ("table1", "table2")
 CLAIMS = (  # what the paper says without a picture of its own
@@ -47,20 +56,31 @@ CLAIMS = (  # what the paper says without a picture of its own
     "one_or_many",
 )
 NAMES = (*FIGURES, *TABLES, *CLAIMS)
+BEYOND = ("beyond_grid", "beyond_exact", "beyond_freedom", "beyond_sensitivity")  # past the paper
 
 
 def exhibit(name: str) -> Exhibit:
     """The module of this name; an unknown one is refused with those there are."""
-    if name not in NAMES:
-        near = difflib.get_close_matches(name, NAMES, n=1)
+    known = (*NAMES, *BEYOND)
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=1)
         hint = f" (did you mean {near[0]}?)" if near else ""
-        raise InputError(f"there is no '{name}' in the paper{hint}: choose from all, {', '.join(NAMES)}")
+        raise InputError(f"there is no '{name}' in the paper{hint}: choose from all, beyond, {', '.join(known)}")
     return cast(Exhibit, import_module(f"manyheads.paper.{name}"))
 
 
-def needed(names: Sequence[str], scale: Scale) -> list[Meant]:
-    """The runs of all these exhibits, each once."""
-    return list({run.id: run for name in names for run in exhibit(name).runs(scale)}.values())
+def needed(names: Sequence[str], scale: Scale, rows: Rows | None = None, *, foresee: bool = False) -> list[Meant]:
+    """The runs of all these exhibits, each once: those they list, and those their searches ask for, given these rows.
+
+    With `foresee` the searches are followed to their end, on a guess at what the missing runs will show.
+    """
+    told, modules = rows or Rows(()), [exhibit(name) for name in names]
+    runs = [run for module in modules for run in module.runs(scale)]
+    hunts = dict.fromkeys(
+        hunt for module in modules if isinstance(module, Searching) for hunt in module.hunts(scale)
+    )  # exhibits share them
+    asked = [run for hunt in hunts for run in (hunt.foresee(told) if foresee else hunt.follow(told)).runs]
+    return list({run.id: run for run in (*runs, *asked)}.values())
 
 
 def verdicts(names: Sequence[str], rows: Rows, scale: Scale) -> list[Verdict]:

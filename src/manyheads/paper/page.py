@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from manyheads.paper.exhibit import CLAIMS, needed
+from manyheads.paper.exhibit import BEYOND, CLAIMS, needed
 from manyheads.paper.reproduce import Reproduction, Shown
 from manyheads.paper.verdict import Verdict
 
@@ -13,6 +13,13 @@ INTRODUCTION = """
 Every figure and table of "A Capacity-Based Rationale for Multi-Head Attention" (M. Adler, arXiv 2509.22840) that has
 been run here, and each claim beside what was measured. This page and its pictures follow from the rows alone:
 `manyheads paper all --from-rows docs/data/paper.jsonl.gz --out docs/paper`.
+""".strip()
+PAST = """
+What the paper does not ask, by its own training unless it is said otherwise. Key budgets are searched for, not scanned:
+each head count starts where the degrees of freedom say, gallops, bisects and tries the widths around what it finds, up
+to 2.4·m·log2 m/d_model. A point that its first two seeds leave no hope for is given up and counts as failing; all
+others have the seeds of the paper's points, five where settings are varied. `manyheads paper beyond` makes these
+runs, and the rows alone lead through the same searches again.
 """.strip()
 CHOICES = """
 - Key budgets: 12 for each head count, evenly on a logarithmic axis from 0.35 to 2.4 times m'·log2 m/d_model, a fifth
@@ -44,15 +51,14 @@ def page(reproduction: Reproduction) -> str:
         if reproduction.scale.quick
         else ""
     )
+    paper, past = ([one for one in reproduction.shown if (one.name in BEYOND) is beyond] for beyond in (False, True))
     parts = [
         "# The paper, again",
         INTRODUCTION,
         quick.strip(),
-        "## Verdicts",
-        tally(reproduction.verdicts),
-        verdict_table(reproduction.verdicts),
-        "## Figures and tables",
-        *(_section(one) for one in reproduction.shown),
+        *(["## Verdicts", tally(reproduction.verdicts), verdict_table(reproduction.verdicts)] if paper else []),
+        *(["## Figures and tables", *map(_section, paper)] if paper else []),
+        *(["## Past the paper", PAST, *map(_section, past)] if past else []),
         "## Choices where the paper is silent",
         CHOICES,
         "## How it was made",
@@ -80,7 +86,7 @@ def verdict_table(verdicts: Sequence[Verdict]) -> str:
 
 
 def _section(one: Shown) -> str:
-    heading = f"### {_spoken(one.name)}: {one.title}"
+    heading = f"### {one.title}" if one.name in BEYOND else f"### {_spoken(one.name)}: {one.title}"
     picture = next((path for path in one.files if path.suffix == ".png"), None)
     missing = f" {one.runs - one.done:,} of its {one.runs:,} runs are missing." if one.done < one.runs else ""
     return "\n\n".join(
@@ -95,7 +101,7 @@ def _spoken(name: str) -> str:
 
 
 def _made(reproduction: Reproduction, names: Sequence[str]) -> str:
-    runs = needed(names, reproduction.scale)
+    runs = needed(names, reproduction.scale, reproduction.rows)
     rows = reproduction.rows.of(runs)
     machine = ", ".join(f"{name} {value}" for name, value in sorted(reproduction.rows.machine.items()))
     seconds, steps = sum(row.seconds for row in rows), sum(row.steps for row in rows)

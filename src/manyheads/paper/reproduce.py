@@ -40,11 +40,14 @@ class Reproduction:
     rows: Rows
 
 
-def left(names: Sequence[str], store: Store, scale: Scale) -> list[Meant]:
-    """The runs that are still to be made."""
-    runs = needed(names, scale)
-    rows = stored_rows(store, runs)
-    return [run for run in runs if run.id not in rows]
+def known_rows(names: Sequence[str], store: Store, scale: Scale) -> Rows:
+    """What the store has of these exhibits; searches are followed as far as it leads."""
+    return stored_rows(store, needed(names, scale, stored_rows(store)))
+
+
+def left(names: Sequence[str], rows: Rows, scale: Scale) -> list[Meant]:
+    """The runs that are still to be made; of searches, about those that will be."""
+    return _without(rows, needed(names, scale, rows, foresee=True))
 
 
 def measure_rows(
@@ -55,23 +58,30 @@ def measure_rows(
     workers: Workers | Executor | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> Rows:
-    """Make what the store lacks, kind by kind; the rows of everything that is finished."""
-    runs = needed(names, scale)
-    possible = [run for run in runs if is_possible(run)]
-    before = 0
-    for trainer, alone, group in in_turns(possible):
+    """Make what the store lacks, and then what searches ask for next, until they end; the rows of all that is finished.
 
-        def told(one: Progress, before: int = before) -> None:
-            if progress is not None:
-                progress(Progress(before + one.done, len(possible), one.latest))
+    A run that was tried and has no row is not asked for again: it stays missing, and its search unfinished.
+    """
+    rows, tried = known_rows(names, store, scale), set[str]()
+    while missing := [run for run in _without(rows, needed(names, scale, rows)) if run.id not in tried]:
+        possible = [run for run in missing if is_possible(run)]
+        before, impossible = len(rows), len(missing) - len(possible)
+        in_all = before + len(left(names, rows, scale)) - impossible
+        for trainer, alone, group in in_turns(possible):
 
-        if alone:
-            with threads(1) as single:
-                sweep(group, store, trainer=trainer, workers=single, progress=told)
-        else:
-            sweep(group, store, trainer=trainer, workers=workers, progress=told)
-        before += len(group)
-    return stored_rows(store, runs)
+            def told(one: Progress, before: int = before, in_all: int = in_all) -> None:
+                if progress is not None:
+                    progress(Progress(before + one.done, in_all, one.latest))
+
+            if alone:
+                with threads(1) as single:
+                    sweep(group, store, trainer=trainer, workers=single, progress=told)
+            else:
+                sweep(group, store, trainer=trainer, workers=workers, progress=told)
+            before += len(group)
+        tried.update(run.id for run in missing)
+        rows = rows.joined(stored_rows(store, missing))
+    return rows
 
 
 def present(names: Sequence[str], rows: Rows, scale: Scale, folder: Path) -> Reproduction:
@@ -80,7 +90,7 @@ def present(names: Sequence[str], rows: Rows, scale: Scale, folder: Path) -> Rep
     shown = []
     for name in names:
         module = exhibit(name)
-        runs = module.runs(scale)
+        runs = needed([name], scale, rows)
         done = len(rows.of(runs))
         if not done:
             shown.append(Shown(name, module.TITLE, "Not run.", (), len(runs), 0))
@@ -90,3 +100,7 @@ def present(names: Sequence[str], rows: Rows, scale: Scale, folder: Path) -> Rep
         files = save(figure, folder / name)
         shown.append(Shown(name, module.TITLE, module.caption(rows, scale), files, len(runs), done))
     return Reproduction(scale, tuple(shown), tuple(verdicts(names, rows, scale)), rows)
+
+
+def _without(rows: Rows, runs: Sequence[Meant]) -> list[Meant]:
+    return [run for run in runs if run.id not in rows]

@@ -7,12 +7,15 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from manyheads.errors import InputError
 from manyheads.sweep import Record, Store
 from manyheads.sweep.record import FINISHED, Meant
 from manyheads.training.run import PROTOCOL
+
+if TYPE_CHECKING:
+    from manyheads.paper.hunt import Hunt, Trail
 
 FORMAT = "manyheads paper rows 1"
 M = TypeVar("M", bound=Meant)
@@ -36,6 +39,10 @@ class Row:
             record.id, record.kind, record.status, json.loads(record.scores), record.steps or 0, record.seconds or 0.0
         )
 
+    def score(self, name: str) -> float | int | None:
+        """A score by its name; None where it was not measured."""
+        return self.scores.get(name)
+
 
 class Rows:
     """Finished runs by their ids, and the machine they were made on."""
@@ -43,12 +50,23 @@ class Rows:
     def __init__(self, rows: Iterable[Row], *, machine: Mapping[str, str] | None = None) -> None:
         self._by_id = {row.id: row for row in rows}
         self.machine = dict(machine or {})
+        # searches that these rows lead to their end, and more rows no further: each is followed once
+        self.finished: dict[Hunt, Trail] = {}
 
     def __contains__(self, run_id: str) -> bool:
         return run_id in self._by_id
 
+    def __getitem__(self, run_id: str) -> Row:
+        return self._by_id[run_id]
+
     def __len__(self) -> int:
         return len(self._by_id)
+
+    def joined(self, others: Rows) -> Rows:
+        """These and the others, which say what the machine was."""
+        both = Rows([*self._by_id.values(), *others._by_id.values()], machine=others.machine or self.machine)
+        both.finished.update(self.finished)
+        return both
 
     def of(self, runs: Sequence[Meant]) -> list[Row]:
         """The rows of those runs that have one."""
@@ -60,9 +78,10 @@ class Rows:
         return [(run, float(value)) for run, value in found if value is not None]
 
 
-def stored_rows(store: Store, runs: Sequence[Meant]) -> Rows:
-    """The finished among these runs that a store has."""
-    records = [record for record in store.records(ids=[run.id for run in runs]) if record.status in FINISHED]
+def stored_rows(store: Store, runs: Sequence[Meant] | None = None) -> Rows:
+    """The finished among these runs, or among all, that a store has."""
+    ids = None if runs is None else [run.id for run in runs]
+    records = [record for record in store.records(ids=ids) if record.status in FINISHED]
     machine = json.loads(records[-1].machine) if records else {}
     return Rows(map(Row.of, records), machine=machine)
 
