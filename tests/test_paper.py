@@ -8,8 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from made_up import made_up
-from matplotlib.figure import Figure
+from made_up import made_up, roughly
 
 from manyheads import InputError
 from manyheads.cli import main
@@ -99,13 +98,6 @@ def test_what_was_not_run_is_said_to_be_missing() -> None:
     assert {verdict.outcome for verdict in found} == {"not attempted"}
     claims = [verdict.claim for verdict in found]
     assert len(claims) == len(set(claims))
-
-
-def roughly(figure: Figure, stem: Path) -> tuple[Path]:
-    """A picture with few dots: what takes the time is how many there are."""
-    path = stem.with_name(f"{stem.name}.png")
-    figure.savefig(path, dpi=30)
-    return (path,)
 
 
 def test_everything_is_drawn_and_named(rows: Rows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
