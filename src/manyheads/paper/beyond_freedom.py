@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, NullLocator
 
 from manyheads.bounds import freedom_needed, freedom_split
 from manyheads.capacity import Threshold
@@ -25,6 +26,7 @@ from manyheads.training.limits import DEFAULT
 
 TITLE = "The degrees of freedom against every threshold"
 NEAR = 1.25  # the law holds within this factor, either way
+TICKS = (0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.25, 1.5, 1.75, 2, 2.5, 3, 4)
 KINDS = {
     "permutations, the paper's kind of grid": (BLUE, "o"),
     "regular graphs, m = 128, $d_{model}$ = 32": (GREEN, "^"),
@@ -120,8 +122,9 @@ def draw(rows: Rows, scale: Scale) -> Figure:
             axes.set_yscale("log")
             counting_axis(axes.xaxis)
         counting_axis(against.yaxis)
+        ratios.yaxis.set_major_locator(FixedLocator(TICKS))
         ratios.yaxis.set_major_formatter("{x:g}")
-        ratios.yaxis.set_minor_formatter("{x:g}")
+        ratios.yaxis.set_minor_locator(NullLocator())
         against.set_xlabel("$D_K$ by the degrees of freedom")
         against.set_ylabel("measured $D_K^*$")
         ratios.set_xlabel("load of a single head, $m^2 g^*(m'/m^2)\\,/\\,d_{model}^2$")
@@ -142,10 +145,11 @@ def _scatter(
 
 
 def _farthest(found: list[Compared], count: int = 3) -> list[Compared]:
-    """Where the law is most wrong, one of each problem."""
+    """Where the law is most wrong, outside of its factor, and one of each problem."""
     worst: dict[str, Compared] = {}
     for one in sorted(found, key=lambda one: abs(np.log(one.ratio))):
-        worst[str(one)] = one
+        if not 1 / NEAR <= one.ratio <= NEAR:
+            worst[str(one)] = one
     return sorted(worst.values(), key=lambda one: -abs(np.log(one.ratio)))[:count]
 
 
@@ -173,7 +177,7 @@ def caption(rows: Rows, scale: Scale) -> str:
     return (
         "The law counts 2·d·d_k − d_k² degrees of freedom in each head against m²·g*(m'/(h·m²)); it has no constant to "
         f"fit, and is an estimate, neither a lower nor an upper bound. Measured by predicted D_K: {'; '.join(parts)}. "
-        f"{near} of {len(found)} are within a factor of {NEAR:g}; farthest off: {worst}.{steps}"
+        f"{near} of {len(found)} are within a factor of {NEAR:g}{f'; farthest off: {worst}' if worst else ''}.{steps}"
     )
 
 
