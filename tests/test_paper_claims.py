@@ -19,6 +19,7 @@ from made_up import made_up, made_up_scores, trial_row
 from manyheads import construct, gaussian, one_hot, permutation_graph
 from manyheads.cli import main
 from manyheads.construct import Block, split_sources
+from manyheads.meaning import meaning_id
 from manyheads.paper import Row, Rows, Scale, exhibit, needed, read_rows, write_rows
 from manyheads.paper.bounds_gap import bounds_of
 from manyheads.paper.builds import Build
@@ -33,7 +34,7 @@ from manyheads.paper.softmax_construction import Share
 from manyheads.paper.trial import Trial, in_turns, one_hot_name, trainer_of
 from manyheads.paper.widths import NeededWidth, limit_units, limit_wrong, smallest_width
 from manyheads.sweep import LayerTrainer, Store
-from manyheads.sweep.record import Meant, meaning_id
+from manyheads.sweep.record import Meant
 from manyheads.training import Run, train
 
 QUICK = Scale(quick=True)

@@ -11,8 +11,9 @@ from typing import ClassVar
 
 from manyheads.embedding import one_hot
 from manyheads.errors import InputError
+from manyheads.meaning import meaning_id
 from manyheads.sweep import Ended, LayerTrainer, Trainer
-from manyheads.sweep.record import Meant, meaning_id
+from manyheads.sweep.record import Meant
 from manyheads.training import Run, fingerprint
 from manyheads.training.run import GIVEN
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -13,6 +12,7 @@ from importlib.metadata import version
 from typing import Literal, Protocol, runtime_checkable
 
 from manyheads.machine import machine
+from manyheads.meaning import meaning_json
 
 Status = Literal["converged", "limit", "diverged", "timeout", "cancelled", "failed", "quarantined"]
 FINISHED: frozenset[Status] = frozenset({"converged", "limit", "diverged"})
@@ -29,11 +29,6 @@ class Meant(Protocol):
     @property
     def meaning(self) -> Mapping[str, object]:
         """Every field, defaults settled, as JSON has it."""
-
-
-def meaning_id(meaning: Mapping[str, object]) -> str:
-    """The id of whatever has this meaning."""
-    return hashlib.sha256(_json(meaning).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True)
@@ -75,8 +70,8 @@ class Record:
             kind=kind,
             engine=engine,
             status=ended.status,
-            run=_json(run.meaning),
-            scores=_json({name: _finite(value) for name, value in ended.scores.items()}),
+            run=meaning_json(run.meaning),
+            scores=meaning_json({name: _finite(value) for name, value in ended.scores.items()}),
             steps=ended.steps,
             seconds=ended.seconds,
             error=None,
@@ -84,7 +79,7 @@ class Record:
             version=_version(),
             machine=_machine(),
             recorded=_now(),
-            curve=_json(curve),
+            curve=meaning_json(curve),
         )
 
     @classmethod
@@ -95,7 +90,7 @@ class Record:
             kind=kind,
             engine=engine,
             status=status,
-            run=_json(run.meaning),
+            run=meaning_json(run.meaning),
             scores="{}",
             steps=None,
             seconds=None,
@@ -113,11 +108,6 @@ class Record:
 
 
 COLUMNS = tuple(field.name for field in fields(Record))
-
-
-def _json(value: object) -> str:
-    # the very bytes whose hash is the run's id
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def _finite(value: float | int | None) -> float | int | None:

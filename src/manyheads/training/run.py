@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import json
-import math
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from functools import lru_cache
-from operator import index
 from typing import Literal, get_args
 
 import numpy as np
@@ -15,6 +12,7 @@ from numpy import ndarray
 
 from manyheads.errors import InputError
 from manyheads.graph import Graph
+from manyheads.meaning import meaning_id, settle_numbers
 
 PROTOCOL = 1
 """Raised whenever the same fields come to mean another training; part of every id."""
@@ -68,7 +66,7 @@ class Run:
     precision: Precision = "float32"
 
     def __post_init__(self) -> None:
-        self._settle_types()
+        settle_numbers(self)
         self._check_shape()
         self._check_task()
         self._check_protocol()
@@ -96,22 +94,6 @@ class Run:
 
     def _paper_weight(self) -> float | str:
         return float(self.context - 1) if self.graph == "permutation" else "balanced"
-
-    def _settle_types(self) -> None:
-        """Whole numbers become int and the others float, so that 10 and 10.0 mean the same run."""
-        for field in fields(self):
-            value, kind = getattr(self, field.name), str(field.type)
-            words = isinstance(value, str) and "Literal" in kind
-            if words or not kind.startswith(("int", "float")) or (value is None and kind.endswith("None")):
-                continue
-            try:
-                settled = index(value) if kind.startswith("int") else float(value)
-            except (TypeError, ValueError):
-                wanted = "a whole number" if kind.startswith("int") else "a number"
-                raise InputError(f"{field.name} must be {wanted}, not {value!r}") from None
-            if not math.isfinite(settled):
-                raise InputError(f"{field.name} must be a finite number, not {settled}")
-            object.__setattr__(self, field.name, settled)
 
     def _check_shape(self) -> None:
         for name in ("items", "d_model", "heads", "key_width", "degree", "message_width"):
@@ -168,8 +150,7 @@ class Run:
 
 @lru_cache(maxsize=1 << 16)  # a sweep asks for the ids of its runs again and again
 def _id(run: Run) -> str:
-    canonical = json.dumps(run.meaning, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(canonical.encode()).hexdigest()[:16]
+    return meaning_id(run.meaning)
 
 
 GIVEN = "given:"

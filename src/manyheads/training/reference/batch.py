@@ -15,6 +15,7 @@ from manyheads.errors import InputError
 from manyheads.training.outcome import Tally
 from manyheads.training.problem import Problem, Stream, initial_weights
 from manyheads.training.reference.adamw import AdamW
+from manyheads.training.reference.devices import device_named
 from manyheads.training.reference.task import Task, Weights
 from manyheads.training.run import Run
 
@@ -30,7 +31,7 @@ class Batch:
             raise InputError(f"{len(runs)} runs do not pair up with {len(problems)} problems")
         if not runs or any(_shape(run) != _shape(runs[0]) for run in runs):
             raise InputError("runs trained in one batch may differ in their seeds, graphs and embeddings only")
-        self.run, self.problems, self.device = runs[0], problems, _device(device)
+        self.run, self.problems, self.device = runs[0], problems, device_named(device)
         self.dtype = getattr(torch, self.run.precision)
         messages = [problem.messages for problem in problems if problem.messages is not None]
         self.task = Task(
@@ -98,10 +99,3 @@ def _shape(run: Run) -> dict[str, int | float | str]:
     """What all runs of a batch have in common."""
     own = ("seed", "problem_seed", "graph", "embedding")
     return {name: value for name, value in run.meaning.items() if name not in own}
-
-
-def _device(name: str) -> torch.device:
-    try:
-        return torch.empty(0, device=name).device
-    except (RuntimeError, AssertionError):  # an unknown name, or a build of torch without that device
-        raise InputError(f"PyTorch has no device '{name}' here") from None

@@ -1,0 +1,43 @@
+"""The meaning of a run: its fields as JSON has them, and the id that is their hash."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import fields
+from operator import index
+from typing import TYPE_CHECKING
+
+from manyheads.errors import InputError
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+
+def meaning_json(value: object) -> str:
+    """The very bytes whose hash is the id."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def meaning_id(meaning: Mapping[str, object]) -> str:
+    """16 hexadecimal digits of the SHA-256 of a meaning: equal for equal meanings, wherever they run."""
+    return hashlib.sha256(meaning_json(meaning).encode()).hexdigest()[:16]
+
+
+def settle_numbers(run: DataclassInstance) -> None:
+    """Whole numbers of a frozen run become int and the others float, so that 10 and 10.0 mean the same run."""
+    for field in fields(run):
+        value, kind = getattr(run, field.name), str(field.type)
+        words = isinstance(value, str) and "Literal" in kind
+        if words or not kind.startswith(("int", "float")) or (value is None and kind.endswith("None")):
+            continue
+        try:
+            settled = index(value) if kind.startswith("int") else float(value)
+        except (TypeError, ValueError):
+            wanted = "a whole number" if kind.startswith("int") else "a number"
+            raise InputError(f"{field.name} must be {wanted}, not {value!r}") from None
+        if not math.isfinite(settled):
+            raise InputError(f"{field.name} must be a finite number, not {settled}")
+        object.__setattr__(run, field.name, settled)

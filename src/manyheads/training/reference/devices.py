@@ -1,0 +1,15 @@
+"""Devices of torch by their names."""
+
+from __future__ import annotations
+
+import torch
+
+from manyheads.errors import InputError
+
+
+def device_named(name: str) -> torch.device:
+    """The device, once it is sure that this machine and this build of torch have it."""
+    try:
+        return torch.empty(0, device=name).device
+    except (RuntimeError, AssertionError):  # an unknown name, or a build of torch without that device
+        raise InputError(f"PyTorch has no device '{name}' here") from None
