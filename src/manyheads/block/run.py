@@ -1,0 +1,121 @@
+"""BlockRun: everything that decides how a Transformer block is trained, and nothing about where or how fast."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from typing import Literal, get_args
+
+from manyheads.block.task import check_context
+from manyheads.errors import InputError
+from manyheads.meaning import meaning_id, settle_numbers
+from manyheads.training.run import GIVEN
+
+PROTOCOL = 1
+"""Raised whenever the same fields come to mean another training; part of every id."""
+
+Precision = Literal["float32", "bfloat16"]
+
+
+@dataclass(frozen=True)
+class BlockRun:
+    """One block trained on permutation→matching retrieval (Sec. 7.3), every constant of it a field.
+
+    The paper's values are the defaults where it gives them. It does not give, and this project chose: batch size,
+    learning rate, first weights (normal, of standard deviation `initial_scale` · fan-in^(−1/2); gains 1, biases 0),
+    how often and on how much is validated and tested. AdamW's decay acts on every weight, gain and bias. The paper's
+    mixed precision is `bfloat16`; it is a matter of throughput, and slower on most CPUs. `problem_seed`, from which
+    permutation, examples and a drawn embedding derive, is the seed by default.
+
+    >>> BlockRun(items=6144, d_model=768, heads=4, key_width=64, seed=0).key_budget
+    256
+    """
+
+    items: int
+    d_model: int
+    heads: int
+    key_width: int
+    seed: int
+    problem_seed: int | None = None
+    embedding: str = "gaussian"  # or the fingerprint of a given table, NULL's row its last
+    context: int = 16  # pairs
+    mlp_width: int = 16
+    final_norm: bool = False
+    norm_epsilon: float = 1e-5
+    initial_scale: float = 1.0
+    batch: int = 128
+    learning_rate: float = 1e-3
+    weight_decay: float = 0.01
+    beta1: float = 0.9
+    beta2: float = 0.999
+    epsilon: float = 1e-8
+    steps: int = 100_000
+    validate_every: int = 500
+    validation_examples: int = 2_000
+    test_examples: int = 10_000
+    precision: Precision = "float32"
+
+    def __post_init__(self) -> None:
+        settle_numbers(self)
+        self._check_shape()
+        self._check_protocol()
+
+    @property
+    def key_budget(self) -> int:
+        """D_K = heads · key_width."""
+        return self.heads * self.key_width
+
+    @property
+    def value_width(self) -> int:
+        """d_v = d_model / heads."""
+        return self.d_model // self.heads
+
+    @property
+    def problem(self) -> int:
+        """The seed of permutation, examples and embedding."""
+        return self.seed if self.problem_seed is None else self.problem_seed
+
+    @property
+    def meaning(self) -> dict[str, int | float | str]:
+        """The fields with the problem's seed settled, and the version of the protocol."""
+        return asdict(self) | {"problem_seed": self.problem, "kind": "block", "protocol": PROTOCOL}
+
+    @property
+    def id(self) -> str:
+        """16 hexadecimal digits of the SHA-256 of the meaning."""
+        return _id(self)
+
+    def _check_shape(self) -> None:
+        for name in ("items", "d_model", "heads", "key_width", "mlp_width", "batch"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} must be at least 1, not {getattr(self, name)}")
+        if self.d_model % self.heads:
+            raise InputError(f"d_model = {self.d_model} cannot be divided into the values of {self.heads} heads")
+        check_context(self.items, self.context)
+        if min(self.seed, self.problem) < 0:
+            raise InputError(f"seeds must not be negative, not {min(self.seed, self.problem)}")
+        if self.embedding != "gaussian" and not self.embedding.startswith(GIVEN):
+            raise InputError(f"unknown embedding '{self.embedding}': choose gaussian or fingerprint a given one")
+
+    def _check_protocol(self) -> None:
+        if not isinstance(self.final_norm, bool):
+            raise InputError(f"final_norm must be true or false, not {self.final_norm!r}")
+        if self.precision not in get_args(Precision):
+            raise InputError(f"unknown precision '{self.precision}': choose from {', '.join(get_args(Precision))}")
+        for name in ("steps", "validate_every", "validation_examples", "test_examples"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} must be at least 1, not {getattr(self, name)}")
+        for name in ("norm_epsilon", "epsilon"):
+            if getattr(self, name) <= 0:
+                raise InputError(f"{name} must be positive, not {getattr(self, name)}")
+        for name in ("initial_scale", "learning_rate", "weight_decay"):
+            if getattr(self, name) < 0:
+                raise InputError(f"{name} must not be negative, not {getattr(self, name)}")
+        for name in ("beta1", "beta2"):
+            if not 0 <= getattr(self, name) < 1:
+                raise InputError(f"{name} must lie in [0, 1), not {getattr(self, name)}")
+
+
+@lru_cache(maxsize=1 << 12)  # a sweep asks for the ids of its runs again and again
+def _id(run: BlockRun) -> str:
+    return meaning_id(run.meaning)

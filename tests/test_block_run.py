@@ -1,0 +1,119 @@
+"""BlockRun: its id is its meaning, and what is impossible says why before anything is trained."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from manyheads.block import BlockRun, table_of, task_of
+from manyheads.errors import InputError
+from manyheads.files import read_embedding, write_embedding
+from manyheads.training import Run, fingerprint
+
+BASE = BlockRun(items=64, d_model=16, heads=4, key_width=5, seed=3)
+CHANGED: dict[str, Any] = {
+    "items": 65, "d_model": 20, "heads": 2, "key_width": 6, "seed": 4, "problem_seed": 9,
+    "embedding": "given:0123456789abcdef", "context": 8, "mlp_width": 8, "final_norm": True, "norm_epsilon": 1e-6,
+    "initial_scale": 0.5, "batch": 64, "learning_rate": 2e-3, "weight_decay": 0.0, "beta1": 0.8, "beta2": 0.99,
+    "epsilon": 1e-7, "steps": 30_000, "validate_every": 250, "validation_examples": 100, "test_examples": 100,
+    "precision": "bfloat16",
+}  # fmt: skip
+
+
+def unchecked(**given: Any) -> BlockRun:
+    """A run as callers make it: without the type checker that this test run puts before __init__."""
+    run = object.__new__(BlockRun)
+    for field in fields(BlockRun):
+        object.__setattr__(run, field.name, given.get(field.name, getattr(BASE, field.name)))
+    run.__post_init__()
+    return run
+
+
+def test_a_change_of_any_constant_changes_the_id() -> None:
+    assert set(CHANGED) == {field.name for field in fields(BlockRun)}
+    ids = [BASE.id, *(replace(BASE, **{name: value}).id for name, value in CHANGED.items())]
+    assert len(set(ids)) == len(ids)
+
+
+def test_equal_meanings_have_equal_ids() -> None:
+    assert replace(BASE, problem_seed=3).id == BASE.id
+    other_numbers = unchecked(items=np.int64(64), learning_rate=np.float64(1e-3), initial_scale=1)
+    assert (other_numbers, other_numbers.id) == (BASE, BASE.id)
+    assert BlockRun(**asdict(BASE)).id == BASE.id
+
+
+def test_the_id_does_not_drift() -> None:
+    assert BASE.id == "5c64f76b0050f3c8"  # a new id needs a new PROTOCOL
+
+
+def test_a_block_is_not_a_layer() -> None:
+    assert Run(items=64, d_model=16, heads=4, key_width=5, seed=3).id != BASE.id
+    assert BASE.meaning["kind"] == "block"
+
+
+def test_defaults_are_the_papers() -> None:
+    paper = BlockRun(items=6144, d_model=768, heads=8, key_width=64, seed=0)
+    assert (paper.key_budget, paper.value_width, paper.context, paper.mlp_width) == (512, 96, 16, 16)
+    assert (paper.weight_decay, paper.steps, paper.final_norm) == (0.01, 100_000, False)
+
+
+def test_all_splits_of_a_seed_meet_the_same_problem() -> None:
+    other = replace(BASE, heads=2, key_width=9, steps=7, batch=3)
+    np.testing.assert_array_equal(task_of(BASE).successors, task_of(other).successors)
+    np.testing.assert_array_equal(table_of(BASE), table_of(other))
+    assert table_of(BASE).shape == (65, 16)
+    assert (table_of(BASE) != table_of(replace(BASE, seed=4))).any()
+    np.testing.assert_array_equal(table_of(BASE), table_of(replace(BASE, seed=4, problem_seed=3)))
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"items": 32}, r"2·16 \+ 1 = 33 items, not 32"),
+        ({"heads": 3}, "d_model = 16 cannot be divided into the values of 3 heads"),
+        ({"heads": 0}, "heads must be at least 1"),
+        ({"key_width": 0}, "key_width must be at least 1"),
+        ({"context": 0}, "at least 1 pair"),
+        ({"batch": 0}, "batch must be at least 1"),
+        ({"steps": 0}, "steps must be at least 1"),
+        ({"seed": -1}, "seeds must not be negative"),
+        ({"problem_seed": -2}, "seeds must not be negative, not -2"),
+        ({"embedding": "gpt2"}, "unknown embedding 'gpt2'"),
+        ({"precision": "float16"}, "unknown precision 'float16'"),
+        ({"final_norm": 1}, "final_norm must be true or false"),
+        ({"learning_rate": float("nan")}, "learning_rate must be a finite number"),
+        ({"learning_rate": -1.0}, "learning_rate must not be negative"),
+        ({"norm_epsilon": 0.0}, "norm_epsilon must be positive"),
+        ({"beta2": 1.0}, "beta2 must lie in"),
+        ({"items": 64.5}, "items must be a whole number"),
+    ],
+)
+def test_an_impossible_run_says_why(change: dict[str, Any], says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        unchecked(**change)
+
+
+def test_a_table_that_is_not_the_runs_says_why() -> None:
+    table = np.random.default_rng(0).standard_normal((65, 16))
+    named = replace(BASE, embedding=fingerprint(table))
+    np.testing.assert_array_equal(table_of(named, table), table.astype(np.float32))
+    for run, given, says in (
+        (named, None, "hand it in"),
+        (BASE, table, "the run names gaussian"),
+        (named, table[:-1], r"64 items and NULL of d_model = 16 need \(65, 16\)"),
+        (named, table + 1, "the run names given:"),
+        (named, np.where(table > 3, np.nan, table * np.nan), "finite numbers only"),
+    ):
+        with pytest.raises(InputError, match=says):
+            table_of(run, given)
+
+
+def test_a_file_without_the_tensor_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "table.safetensors"
+    write_embedding(path, np.ones((3, 2), dtype=np.float32))
+    with pytest.raises(InputError, match=r"has no tensor 'wte\.weight', only embedding"):
+        read_embedding(path, tensor="wte.weight")
