@@ -46,7 +46,7 @@ sanitize: $(VENV)/.dev ## the compiled parts under address and undefined-behavio
 
 bench: $(VENV)/.dev ## every benchmark, with PyTorch and JAX as peers; some minutes on a quiet machine
 	$(BIN)/pip install --quiet -c constraints.txt -e '.[bench]'
-	for script in packing certify compile measure; do $(BIN)/python benchmarks/$$script.py || exit 1; done
+	for script in packing certify compile measure block; do $(BIN)/python benchmarks/$$script.py || exit 1; done
 	$(BIN)/manyheads bench
 
 clean: ## remove what make made

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from manyheads.on_demand import on_demand
 
 if TYPE_CHECKING:
+    from manyheads.sweep.block_trainer import BlockTrainer
     from manyheads.sweep.executors import Workers, dask, processes, threads
     from manyheads.sweep.grids import grid
     from manyheads.sweep.record import Ended, Record
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from manyheads.sweep.trainer import LayerTrainer, Trainer
 
 __all__ = [
+    "BlockTrainer",
     "Ended",
     "LayerTrainer",
     "Progress",
@@ -31,6 +33,7 @@ __all__ = [
 __getattr__ = on_demand(
     __name__,
     {
+        "block_trainer": ["BlockTrainer"],
         "executors": ["Workers", "dask", "processes", "threads"],
         "grids": ["grid"],
         "record": ["Ended", "Record"],

@@ -1,0 +1,114 @@
+"""train_blocks: blocks of one shape to their end, several seeds in one call."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+
+from manyheads.block.outcome import Answers, BlockCheck, BlockOutcome, Stopped
+from manyheads.block.problem import table_of
+from manyheads.block.run import BlockRun
+from manyheads.errors import InputError
+from manyheads.training.problem import Stream
+
+STRIDE = 8
+"""Steps between two looks at the clock: at the paper's size under a second on two cores."""
+
+
+@dataclass
+class Course:
+    """How one run goes: its validation checks, and what ended it."""
+
+    run: BlockRun
+    curve: list[BlockCheck] = field(default_factory=list)
+    best: BlockCheck | None = None
+    stopped: Stopped | None = None
+    steps: int = 0
+    seconds: float = 0.0
+    losses: list[float] = field(default_factory=list)  # since the last check
+
+    def advance(self, losses: Float[ndarray, " steps"]) -> None:
+        """Note the losses of these steps; the first that is not finite ends the run."""
+        unsound = np.flatnonzero(~np.isfinite(losses))
+        self.steps += int(unsound[0]) + 1 if unsound.size else len(losses)
+        self.losses += losses.tolist()
+        if unsound.size:
+            self.stopped = "diverged"
+
+    def check(self, answers: Answers) -> bool:
+        """Note a validation check, and say whether it is the best so far."""
+        self.curve.append(BlockCheck(self.steps, answers.accuracy, float(np.mean(self.losses))))
+        self.losses = []
+        if self.best is not None and answers.accuracy <= self.best.accuracy:
+            return False
+        self.best = self.curve[-1]
+        return True
+
+
+def train_blocks(
+    runs: Sequence[BlockRun],
+    *,
+    table: Float[ndarray, "rows d_model"] | None = None,
+    device: str = "cpu",
+    time_limit: float | None = None,
+    keep_going: Callable[[], bool] = lambda: True,
+) -> list[BlockOutcome]:
+    """Train runs that differ in their seeds only, each as if alone, for the fixed number of updates they name.
+
+    `table` is for runs that name one by its fingerprint. A run ends before its last step when its loss is no number
+    (diverged), at the `time_limit` (seconds), or when it shall not keep going.
+    """
+    begun = time.perf_counter()
+    tables = [table_of(run, table) for run in runs]
+    try:
+        from manyheads.block.batch import Batch  # torch is an optional extra
+    except ModuleNotFoundError:
+        raise InputError("a block needs torch: install manyheads[torch]") from None
+    batch = Batch(runs, tables, device=device)
+    limit, every = batch.run.steps, batch.run.validate_every
+    courses = [Course(run) for run in runs]
+    while batch.step < limit and (going := [n for n, course in enumerate(courses) if course.stopped is None]):
+        losses = batch.advance(min(STRIDE, every - batch.step % every, limit - batch.step))
+        for n in going:
+            courses[n].advance(losses[:, n])
+        if batch.step % every == 0 or batch.step == limit:
+            answers = batch.evaluate(batch.weights, Stream.VALIDATION, batch.run.validation_examples)
+            sound = batch.sound()
+            for n in going:
+                if not sound[n]:
+                    courses[n].stopped = "diverged"
+                elif courses[n].stopped is None and courses[n].check(answers[n]):
+                    batch.keep(n)
+        seconds = time.perf_counter() - begun
+        cut = _cut(seconds, time_limit, keep_going) if batch.step < limit else None
+        for n in going:
+            courses[n].seconds = seconds
+            courses[n].stopped = courses[n].stopped or cut
+    trained = time.perf_counter()
+    whole = [course.stopped is None for course in courses]
+    tests = batch.evaluate(batch.best, Stream.TEST, batch.run.test_examples) if any(whole) else []
+    tested = time.perf_counter() - trained
+    return [
+        BlockOutcome(
+            run=course.run,
+            stopped=course.stopped or "limit",
+            steps=course.steps,
+            best=course.best,
+            test=tests[n] if whole[n] else None,
+            weights=batch.best_of(n) if course.best is not None else None,
+            curve=tuple(course.curve),
+            seconds=course.seconds + (tested if whole[n] else 0.0),
+        )
+        for n, course in enumerate(courses)
+    ]
+
+
+def _cut(seconds: float, time_limit: float | None, keep_going: Callable[[], bool]) -> Stopped | None:
+    if not keep_going():
+        return "cancelled"
+    return "timeout" if time_limit is not None and seconds > time_limit else None
