@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
@@ -59,6 +61,13 @@ def test_defaults_are_the_papers() -> None:
     paper = BlockRun(items=6144, d_model=768, heads=8, key_width=64, seed=0)
     assert (paper.key_budget, paper.value_width, paper.context, paper.mlp_width) == (512, 96, 16, 16)
     assert (paper.weight_decay, paper.steps, paper.final_norm) == (0.01, 100_000, False)
+
+
+def test_only_training_needs_torch() -> None:
+    rooms = "from manyheads.block import *; from manyheads.sweep import BlockTrainer"
+    words = f"import sys; {rooms}; print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "False\n"
 
 
 def test_all_splits_of_a_seed_meet_the_same_problem() -> None:

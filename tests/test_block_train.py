@@ -84,25 +84,31 @@ def test_only_runs_of_one_shape_go_together() -> None:
         train_blocks([TINY, replace(TINY, heads=4)])
 
 
+def test_strides_do_not_change_the_training() -> None:
+    whole, parts = (Batch([TINY], tables(TINY)) for _ in range(2))
+    np.testing.assert_allclose(np.concatenate([parts.advance(2), parts.advance(3)]), whole.advance(5), rtol=1e-6)
+
+
 def test_the_test_is_of_the_best_validated_weights(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = iter([10, 30, 30])  # at steps 8, 16 and 20
+    runs = [TINY, replace(TINY, seed=1)]
+    right = iter([(10, 40), (30, 20), (30, 45)])  # of both, at steps 8, 16 and 20
     seen: list[tuple[Stream, int, torch.Tensor]] = []
 
     def scripted(batch: Batch, weights: Weights, stream: Stream, count: int) -> list[Answers]:
         seen.append((stream, batch.step, weights.query.detach().clone()))
-        return [Answers(next(right) if stream == Stream.VALIDATION else 7, 0, count)]
+        return [Answers(n, 0, count) for n in (next(right) if stream == Stream.VALIDATION else (7, 8))]
 
     monkeypatch.setattr(Batch, "evaluate", scripted)
-    (outcome,) = train_blocks([TINY])
-    assert outcome.best is not None
-    assert (outcome.best.step, outcome.best.accuracy, outcome.test) == (16, 0.6, Answers(7, 0, 60))
+    first, second = train_blocks(runs)
+    assert (first.best and first.best.step, first.test) == (16, Answers(7, 0, 60))
+    assert (second.best and second.best.step, second.test) == (20, Answers(8, 0, 60))
     assert [(stream, step) for stream, step, _ in seen] == [
         (Stream.VALIDATION, 8), (Stream.VALIDATION, 16), (Stream.VALIDATION, 20), (Stream.TEST, 20),
     ]  # fmt: skip
-    assert torch.equal(seen[3][2], seen[1][2])
-    assert not torch.equal(seen[3][2], seen[2][2])
-    assert outcome.weights is not None
-    np.testing.assert_array_equal(outcome.weights["query"], seen[1][2][0].numpy())
+    assert torch.equal(seen[3][2], torch.stack([seen[1][2][0], seen[2][2][1]]))
+    assert not torch.equal(seen[1][2][0], seen[2][2][0])
+    assert first.weights is not None
+    np.testing.assert_array_equal(first.weights["query"], seen[1][2][0].numpy())
 
 
 def test_answers_are_counted_in_parts_as_in_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -73,7 +73,7 @@ class Batch:
     def evaluate(self, weights: Weights, stream: Stream, count: int) -> list[Answers]:
         """How each run answers the first `count` examples of a stream, with these weights."""
         drawn = [task.batches(stream, 0, 1, size=count) for task in self.tasks]
-        numbers = max(self.run.items + 1, (2 * self.run.context + 2) * self.run.d_model) * len(drawn)
+        numbers = max(self.run.items + 1, (self.run.context + 2) * self.run.d_model) * len(drawn)
         at_once = max(1, NUMBERS_AT_ONCE // numbers)
         counts = torch.zeros((2, len(drawn)), dtype=torch.int64, device=self.device)
         for start in range(0, count, at_once):
