@@ -63,7 +63,7 @@ class Batch:
             labels = self._stacked([examples.labels[part] for examples in drawn])
             loss = cross_entropy(answers.flatten(0, 1), labels.flatten(), reduction="none").view_as(labels).mean(dim=1)
             self.adamw.zero_grad()
-            loss.sum().backward()
+            torch.autograd.backward(loss.sum())
             self.adamw.step()
             losses[n] = loss.detach()
         self.step += count
