@@ -24,8 +24,13 @@ def logits(
     def norm(y: Tensor, by: Norm) -> Tensor:
         return layer_norm(y, y.shape[-1:], by.gain, by.bias, norm_epsilon)
 
-    normed = norm(x, weights.before_attention)[:, None]  # one axis for the heads
-    queries, keys, values = normed @ weights.query, normed @ weights.key, normed @ weights.value
+    def heads_of(y: Tensor, weight: Tensor) -> Tensor:
+        """One product for all heads, then (examples, heads, positions, width)."""
+        together = y @ weight.transpose(0, 1).flatten(1)
+        return together.unflatten(-1, (len(weight), -1)).transpose(1, 2)
+
+    normed = norm(x, weights.before_attention)
+    queries, keys, values = (heads_of(normed, weight) for weight in (weights.query, weights.key, weights.value))
     attention = torch.softmax(queries @ keys.mT / math.sqrt(keys.shape[-1]), dim=-1)
     heads = (attention @ values).transpose(1, 2).flatten(2)
     x = x + heads @ weights.output.flatten(0, 1)
