@@ -27,7 +27,7 @@ def logits(
     def heads_of(y: Tensor, weight: Tensor) -> Tensor:
         """One product for all heads, then (examples, heads, positions, width)."""
         together = y @ weight.transpose(0, 1).flatten(1)
-        return together.unflatten(-1, (len(weight), -1)).transpose(1, 2)
+        return together.view(*y.shape[:2], len(weight), -1).transpose(1, 2)
 
     normed = norm(x, weights.before_attention)
     queries, keys, values = (heads_of(normed, weight) for weight in (weights.query, weights.key, weights.value))
