@@ -159,7 +159,7 @@ def test_relations_that_fit(items: int, d_model: int, heads: int, width: int) ->
 
 
 @given(items=st.integers(8, 200), degree=st.integers(1, 3), budget=st.integers(1, 100))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 def test_the_d_model_that_is_needed(items: int, degree: int, budget: int) -> None:
     relations = items * degree
     d = inverse.d_model_by_bits(items, relations, budget, bits=4.0)
