@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from manyheads.paper import Row
+from manyheads.paper import Row, Rows, Scale, exhibit
 from manyheads.paper.builds import Build
 from manyheads.paper.clocks import BuildClock, SplitClock
 from manyheads.paper.panel import Panel
@@ -16,6 +17,16 @@ from manyheads.paper.trial import Scores, Trial
 from manyheads.paper.widths import NeededWidth
 from manyheads.sweep.record import Meant
 from manyheads.training import Run
+
+QUICK = Scale(quick=True)
+# small builds, one of each construction and kind of graph
+BUILDS = (
+    Build("I", 32, 32, 32, 30.0, 0),
+    Build("II", 32, 64, 16, 12.0, 1),
+    Build("III", 32, 512, 16, 30.0, 0),
+    Build("IV", 32, 64, 16, 40.0, 0, degree=2, graph="regular"),
+    Build("IV", 32, 64, 16, 40.0, 0, degree=2, graph="random"),
+)
 
 
 def made_up(run: Meant, *, slope: float = 1.0, single: bool = False) -> Row:
@@ -68,3 +79,10 @@ def roughly(figure: Figure, stem: Path) -> tuple[Path]:
     path = stem.with_name(f"{stem.name}.png")
     figure.savefig(path, dpi=30)
     return (path,)
+
+
+def outcomes(name: str, make: Callable[[Meant], Row], scale: Scale = QUICK) -> dict[str, str]:
+    """The verdicts of an exhibit whose rows are all made so."""
+    module = exhibit(name)
+    rows = Rows([make(run) for run in module.runs(scale)])
+    return {verdict.claim: verdict.outcome for verdict in module.claims(rows, scale)}
