@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from operator import index
 from typing import TYPE_CHECKING
@@ -41,3 +41,25 @@ def settle_numbers(run: DataclassInstance) -> None:
         if not math.isfinite(settled):
             raise InputError(f"{field.name} must be a finite number, not {settled}")
         object.__setattr__(run, field.name, settled)
+
+
+def check_ranges(
+    run: DataclassInstance,
+    *,
+    counts: Sequence[str] = (),
+    positive: Sequence[str] = (),
+    not_negative: Sequence[str] = (),
+    below_one: Sequence[str] = (),
+) -> None:
+    """Refuse the first of these fields that lies outside its range; one that is None or a word has none."""
+    ranges: tuple[tuple[Sequence[str], Callable[[float], bool], str], ...] = (
+        (counts, lambda value: value >= 1, "be at least 1"),
+        (positive, lambda value: value > 0, "be positive"),
+        (not_negative, lambda value: value >= 0, "not be negative"),
+        (below_one, lambda value: 0 <= value < 1, "lie in [0, 1)"),
+    )
+    for names, is_fine, wanted in ranges:
+        for name in names:
+            value = getattr(run, name)
+            if isinstance(value, (int, float)) and not is_fine(value):
+                raise InputError(f"{name} must {wanted}, not {value}")

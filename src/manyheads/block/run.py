@@ -8,7 +8,7 @@ from typing import Literal, get_args
 
 from manyheads.block.task import check_context
 from manyheads.errors import InputError
-from manyheads.meaning import meaning_id, settle_numbers
+from manyheads.meaning import check_ranges, meaning_id, settle_numbers
 from manyheads.training.run import GIVEN
 
 PROTOCOL = 1
@@ -86,14 +86,11 @@ class BlockRun:
         return _id(self)
 
     def _check_shape(self) -> None:
-        for name in ("items", "d_model", "heads", "key_width", "mlp_width", "batch"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} must be at least 1, not {getattr(self, name)}")
+        sizes = ("items", "d_model", "heads", "key_width", "mlp_width", "batch")
+        check_ranges(self, counts=sizes, not_negative=("seed", "problem_seed"))
         if self.d_model % self.heads:
             raise InputError(f"d_model = {self.d_model} cannot be divided into the values of {self.heads} heads")
         check_context(self.items, self.context)
-        if min(self.seed, self.problem) < 0:
-            raise InputError(f"seeds must not be negative, not {min(self.seed, self.problem)}")
         if self.embedding != "gaussian" and not self.embedding.startswith(GIVEN):
             raise InputError(f"unknown embedding '{self.embedding}': choose gaussian or fingerprint a given one")
 
@@ -102,18 +99,13 @@ class BlockRun:
             raise InputError(f"final_norm must be true or false, not {self.final_norm!r}")
         if self.precision not in get_args(Precision):
             raise InputError(f"unknown precision '{self.precision}': choose from {', '.join(get_args(Precision))}")
-        for name in ("steps", "validate_every", "validation_examples", "test_examples"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} must be at least 1, not {getattr(self, name)}")
-        for name in ("norm_epsilon", "epsilon"):
-            if getattr(self, name) <= 0:
-                raise InputError(f"{name} must be positive, not {getattr(self, name)}")
-        for name in ("initial_scale", "learning_rate", "weight_decay"):
-            if getattr(self, name) < 0:
-                raise InputError(f"{name} must not be negative, not {getattr(self, name)}")
-        for name in ("beta1", "beta2"):
-            if not 0 <= getattr(self, name) < 1:
-                raise InputError(f"{name} must lie in [0, 1), not {getattr(self, name)}")
+        check_ranges(
+            self,
+            counts=("steps", "validate_every", "validation_examples", "test_examples"),
+            positive=("norm_epsilon", "epsilon"),
+            not_negative=("initial_scale", "learning_rate", "weight_decay"),
+            below_one=("beta1", "beta2"),
+        )
 
 
 @lru_cache(maxsize=1 << 12)  # a sweep asks for the ids of its runs again and again

@@ -12,7 +12,7 @@ from numpy import ndarray
 
 from manyheads.errors import InputError
 from manyheads.graph import Graph
-from manyheads.meaning import meaning_id, settle_numbers
+from manyheads.meaning import check_ranges, meaning_id, settle_numbers
 
 PROTOCOL = 1
 """Raised whenever the same fields come to mean another training; part of every id."""
@@ -96,20 +96,14 @@ class Run:
         return float(self.context - 1) if self.graph == "permutation" else "balanced"
 
     def _check_shape(self) -> None:
-        for name in ("items", "d_model", "heads", "key_width", "degree", "message_width"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise InputError(f"{name} must be at least 1, not {value}")
+        sizes = ("items", "d_model", "heads", "key_width", "degree", "message_width")
+        check_ranges(self, counts=sizes, not_negative=("seed", "problem_seed"))
         if not 2 <= self.context <= self.items:
             raise InputError(
                 f"a context of {self.context} distinct items cannot be drawn from {self.items}"
                 if self.context > self.items
                 else f"a context needs at least 2 items, not {self.context}"
             )
-        for name in ("seed", "problem_seed"):
-            value = getattr(self, name)
-            if value is not None and value < 0:
-                raise InputError(f"{name} must not be negative, not {value}")
 
     def _check_task(self) -> None:
         for name, choices in (("rule", Aggregation), ("objective", Objective), ("precision", Precision)):
@@ -129,23 +123,15 @@ class Run:
             raise InputError(f"positive_weight is a number or 'balanced', not '{self.positive_weight}'")
 
     def _check_protocol(self) -> None:
-        for name in ("steps", "validate_every", "validation_contexts", "test_contexts", "patience"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} must be at least 1, not {getattr(self, name)}")
-        for name in ("sharpness", "epsilon"):
-            if getattr(self, name) <= 0:
-                raise InputError(f"{name} must be positive, not {getattr(self, name)}")
-        for name in ("learning_rate", "weight_decay"):
-            if getattr(self, name) < 0:
-                raise InputError(f"{name} must not be negative, not {getattr(self, name)}")
-        for name in ("beta1", "beta2"):
-            if not 0 <= getattr(self, name) < 1:
-                raise InputError(f"{name} must lie in [0, 1), not {getattr(self, name)}")
+        check_ranges(
+            self,
+            counts=("steps", "validate_every", "validation_contexts", "test_contexts", "patience"),
+            positive=("sharpness", "epsilon"),
+            not_negative=("learning_rate", "weight_decay", "positive_weight", "initial_scale"),
+            below_one=("beta1", "beta2"),
+        )
         if not 0 <= self.target_rate <= 1:
             raise InputError(f"target_rate must lie in [0, 1], not {self.target_rate}")
-        for value, name in ((self.positive_weight, "positive_weight"), (self.initial_scale, "initial_scale")):
-            if isinstance(value, float) and value < 0:
-                raise InputError(f"{name} must not be negative, not {value}")
 
 
 @lru_cache(maxsize=1 << 16)  # a sweep asks for the ids of its runs again and again
