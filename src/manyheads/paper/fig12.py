@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from manyheads.capacity import Fit, fit_through_origin
-from manyheads.draw.style import BLUE, GREY, look, panels
+from manyheads.draw.style import BLUE, GREY, counting_axis, look, panels
 from manyheads.paper.fig3 import Found
 from manyheads.paper.panel import REGULAR
 from manyheads.paper.pictures import found_thresholds, legend, spread
@@ -37,7 +37,9 @@ def draw(rows: Rows, scale: Scale) -> Figure:
             axes.errorbar(x, y, yerr=errors, fmt="o", color=BLUE, capsize=3, elinewidth=1)
             for panel, one in found:
                 place = (panel.law(), one.key_budget or 0)
-                axes.annotate(f"r = {panel.degree}", place, xytext=(7, -9), textcoords="offset points", fontsize=8.5)
+                axes.annotate(
+                    f"r = {panel.degree}", place, xytext=(-6, 6), textcoords="offset points", ha="right", fontsize=8.5
+                )
         if len(found) > 1:
             ends = np.array(
                 [min(panel.law() for panel, _ in found) * 0.8, max(panel.law() for panel, _ in found) * 1.25]
@@ -49,6 +51,8 @@ def draw(rows: Rows, scale: Scale) -> Figure:
             axes.plot(ends, PAPER_SLOPE * ends, color=GREY, linestyle="--", linewidth=1.2, label="the paper: 0.46 x")
         axes.set_xscale("log")
         axes.set_yscale("log")
+        counting_axis(axes.xaxis)
+        counting_axis(axes.yaxis)
         axes.set_xlabel("x = (r · m/$d_{model}$) · log$_2$ m")
         axes.set_ylabel("$D_K^*$")
         legend(axes, loc="upper left")

@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from manyheads.capacity import Fit, Threshold, fit_through_origin
-from manyheads.draw.style import BLUE, GREY, ORANGE, VERMILLION, look, panels
+from manyheads.draw.style import BLUE, GREY, ORANGE, VERMILLION, counting_axis, look, panels
 from manyheads.paper.panel import THRESHOLDS, Panel
 from manyheads.paper.pictures import found_thresholds, legend, spread
 from manyheads.paper.rows import Rows
@@ -84,6 +84,8 @@ def draw(rows: Rows, scale: Scale) -> Figure:
                 )
         axes.set_xscale("log")
         axes.set_yscale("log")
+        counting_axis(axes.xaxis)
+        counting_axis(axes.yaxis)
         axes.set_xlabel("x = m · log$_2$ m / $d_{model}$")
         axes.set_ylabel("$D_K^*$")
         legend(axes, loc="upper left")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from matplotlib.figure import Figure
 
 from manyheads.capacity import Point
-from manyheads.draw.style import GREY
+from manyheads.draw.style import GREY, counting_axis
 from manyheads.paper.panel import Panel, complete
 from manyheads.paper.pictures import curves
 from manyheads.paper.rows import Rows
@@ -30,6 +30,7 @@ def draw(rows: Rows, scale: Scale) -> Figure:
         zero = [value for _, value in rows.scores(panel.runs(scale), "zero_mse")]
         axes.axhline(sum(zero) / len(zero), color=GREY, linestyle=":", linewidth=1)
         axes.set_yscale("log")
+        counting_axis(axes.yaxis)
     return figure
 
 
