@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +14,7 @@ from manyheads.capacity.threshold import TARGET
 from manyheads.errors import InputError
 from manyheads.generators import random_graph
 from manyheads.graph import Graph
+from manyheads.machine import cores
 from manyheads.planning.advice import Plan
 from manyheads.training import Run, fingerprint, step_limit, train
 from manyheads.training.run import Aggregation
@@ -68,20 +70,28 @@ def trials(
     embedding: Float32[ndarray, "items d_model"] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Trial]:
-    """Train every point with every seed; a graph or an embedding that is not given is drawn from the seed."""
+    """Train every point with every seed, a run a core; a graph or embedding not given is drawn from the seed."""
     if advice.items < Run.context:
         raise InputError(f"the protocol's contexts have {Run.context} items, more than the {advice.items} there are")
-    chosen, done = points(advice), 0
-    made = []
-    for what, heads, width in chosen:
-        scores = []
-        for seed in seeds:
-            scores.append(_score(advice, heads, width, seed, graph, embedding))
-            done += 1
-            if progress is not None:
-                progress(done, len(chosen) * len(seeds))
-        made.append(Trial(what, heads, width, tuple(scores)))
-    return made
+    chosen = points(advice)
+    with ThreadPoolExecutor(cores()) as pool:  # the engine leaves Python alone while it trains
+        asked = [
+            [pool.submit(_score, advice, heads, width, seed, graph, embedding) for seed in seeds]
+            for _, heads, width in chosen
+        ]
+        try:
+            every = [future for futures in asked for future in futures]
+            for done, future in enumerate(as_completed(every), 1):
+                future.result()
+                if progress is not None:
+                    progress(done, len(every))
+        except BaseException:  # an interrupt too: what has not begun must not
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    return [
+        Trial(what, heads, width, tuple(future.result() for future in futures))
+        for (what, heads, width), futures in zip(chosen, asked, strict=True)
+    ]
 
 
 def _score(
