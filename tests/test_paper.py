@@ -164,7 +164,8 @@ def test_the_command_redraws_from_rows(rows: Rows, tmp_path: Path, capsys: pytes
     assert main(arguments) == 0
     facts = json.loads(capsys.readouterr().out)
     assert {claim["claim"] for claim in facts["claims"]} == {"3", "4"}
-    assert (tmp_path / "out" / "fig3.png").exists()
+    assert (tmp_path / "out" / "paper" / "fig3.png").exists()
+    assert "](paper/fig3.png)" in (tmp_path / "out" / "paper.md").read_text()
 
 
 def test_the_command_runs_what_is_missing_and_only_that(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -42,7 +42,7 @@ class Paper:
     what: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="[WHAT …]")] = ("all",)
     """all, beyond, list, claims, or names such as fig3 table1 beyond_exact."""
     quick: Flag = False
-    """A sketch in minutes: 3 seeds, fewer points, no problem beyond 512 items; marked as such."""
+    """A sketch in minutes: 3 seeds, fewer points, at most 512 items and 1024 relations; marked as such."""
     seeds: Count = None
     """Seeds at every point."""
     up_to: Count = None
@@ -56,7 +56,7 @@ class Paper:
     save_rows: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = None
     """Write the rows behind the figures (.jsonl.gz)."""
     out: Path = Path("paper-output")
-    """The folder for the pictures and the page."""
+    """Where paper.md is written, and beside it a folder paper with the pictures."""
     workers: Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="(default: one a core)")] = None
     """How many runs are trained at once."""
     dask: Annotated[str | None, tyro.conf.arg(metavar="ADDRESS", help_behavior_hint="")] = None
@@ -131,10 +131,10 @@ class Paper:
     def _present(self, names: Sequence[str], rows: Rows, scale: Scale) -> Answer:
         from manyheads.cli.shown import shown_files
         from manyheads.paper import needed, write_rows
-        from manyheads.paper.page import page
+        from manyheads.paper.page import PICTURES, page
         from manyheads.paper.reproduce import present
 
-        made = present(names, rows, scale, self.out)
+        made = present(names, rows, scale, self.out / PICTURES)
         written = [path for one in made.shown for path in one.files]
         report = self.out / "paper.md"
         report.write_text(page(made), encoding="utf-8")

@@ -9,10 +9,12 @@ from manyheads.paper.exhibit import BEYOND, CLAIMS, needed
 from manyheads.paper.reproduce import Reproduction, Shown
 from manyheads.paper.verdict import Verdict
 
+PICTURES = "paper"
+"""The folder of the pictures, beside the page."""
 INTRODUCTION = """
 Every figure and table of "A Capacity-Based Rationale for Multi-Head Attention" (M. Adler, arXiv 2509.22840) that has
 been run here, and each claim beside what was measured. This page and its pictures follow from the rows alone:
-`manyheads paper all --from-rows docs/data/paper.jsonl.gz --out docs/paper`.
+`manyheads paper all --from-rows docs/data/paper.jsonl.gz --out docs`.
 """.strip()
 PAST = """
 What the paper does not ask, by its own training unless it is said otherwise. Key budgets are searched for, not scanned:
@@ -90,7 +92,7 @@ def _section(one: Shown) -> str:
     picture = next((path for path in one.files if path.suffix == ".png"), None)
     missing = f" {one.runs - one.done:,} of its {one.runs:,} runs are missing." if one.done < one.runs else ""
     return "\n\n".join(
-        [heading, *([f"![{one.title}](paper/{picture.name})"] if picture else []), one.caption + missing]
+        [heading, *([f"![{one.title}]({PICTURES}/{picture.name})"] if picture else []), one.caption + missing]
     )
 
 

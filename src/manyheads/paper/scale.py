@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from manyheads.errors import InputError
@@ -28,6 +29,11 @@ class Scale:
     def most_items(self) -> int:
         """Panels with more items are not run."""
         return self.up_to or (512 if self.quick else 4096)
+
+    @property
+    def most_relations(self) -> float:
+        """Nor are panels with more relations: the densest graphs are a third of a sketch's time."""
+        return 1024.0 if self.quick else math.inf
 
     def seeds_at(self, items: int, d_model: int, *, paper: int = 10) -> range:
         """The seeds of one panel, where the paper has `paper` of them but for its largest points."""
