@@ -22,8 +22,8 @@ WINDOW = (0.35, 2.4)
 REGULAR_WINDOW = (0.2, 1.2)
 SOFTMAX_WINDOW = (0.35, 4.0)
 # Narrower where a run takes long; low enough for the degrees of freedom, which ask for half of the paper's law there.
-DIAGONAL_WINDOW = (0.3, 1.4)
-EXTREME_WINDOW = (0.5, 1.8)
+DIAGONAL_WINDOW = (0.3, 1.0)
+EXTREME_WINDOW = (0.6, 1.6)
 DENSE_WINDOW = (0.3, 1.2)
 
 
@@ -125,9 +125,9 @@ def complete(panels: Sequence[Panel], rows: Rows, scale: Scale) -> list[Panel]:
 BASE = tuple(Panel(items, d_model) for items in (64, 128, 256, 512) for d_model in (16, 32, 64))
 DIAGONAL = (
     *(Panel(8 * d_model, d_model) for d_model in (16, 32, 64)),
-    *(Panel(8 * d_model, d_model, window=DIAGONAL_WINDOW, budgets=9) for d_model in (128, 256, 512)),
+    *(Panel(8 * d_model, d_model, window=DIAGONAL_WINDOW, budgets=7) for d_model in (128, 256, 512)),
 )
-EXTREME = Panel(1024, 32, window=EXTREME_WINDOW, budgets=8)
+EXTREME = Panel(1024, 32, window=EXTREME_WINDOW, budgets=6)
 THRESHOLDS = (*BASE, *(panel for panel in DIAGONAL if panel not in BASE), EXTREME)
 
 REGULAR = tuple(
