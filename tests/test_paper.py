@@ -15,7 +15,7 @@ from manyheads.cli import main
 from manyheads.paper import NAMES, Rows, Scale, exhibit, needed, read_rows, verdicts, write_rows
 from manyheads.paper.page import page
 from manyheads.paper.panel import BASE, DIAGONAL, REGULAR, SOFTMAX, THRESHOLDS, Panel
-from manyheads.paper.reproduce import present
+from manyheads.paper.reproduce import draw, report
 from manyheads.training import Run
 
 QUICK = Scale(quick=True)
@@ -50,10 +50,13 @@ def test_seeds_and_limits_are_the_papers() -> None:
 
 @pytest.mark.parametrize("panel", THRESHOLDS, ids=str)
 def test_windows_enclose_the_papers_thresholds(panel: Panel) -> None:
-    """Budgets lie on both sides of the paper's law, 1.19 · m·log2 m/d_model over all its points."""
+    """Budgets lie on both sides of the paper's law, 1.19 · m·log2 m/d_model over all its points.
+
+    On the diagonal its thresholds are lower, 0.78 of that at (512, 64), and fall with m.
+    """
     budgets = [heads * width for heads, width in panel.shapes(Scale()) if heads <= panel.law() / 2]
     assert min(budgets) <= 0.65 * panel.law()
-    assert max(budgets) >= 1.3 * panel.law()
+    assert max(budgets) >= (0.95 if panel.items == 8 * panel.d_model >= 1024 else 1.3) * panel.law()
 
 
 def test_thresholds_are_those_of_the_made_up_rows(rows: Rows) -> None:
@@ -102,10 +105,11 @@ def test_what_was_not_run_is_said_to_be_missing() -> None:
 
 def test_everything_is_drawn_and_named(rows: Rows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("manyheads.paper.reproduce.save", roughly)
-    made = present(NAMES, rows, QUICK, tmp_path)
-    for one in made.shown:
-        assert all(path.stat().st_size > 2_000 for path in one.files)
-        assert one.done == one.runs
+    made = report(NAMES, rows, QUICK)
+    assert all(one.done == one.runs for one in made.shown)
+    pictures = draw(made, tmp_path)
+    assert all(path.stat().st_size > 2_000 for path in pictures)
+    assert {path.stem for path in pictures} == set(NAMES)
     text = page(made)
     assert "Quick: a sketch" in text
     assert all(verdict.says in text for verdict in made.verdicts)
@@ -122,9 +126,9 @@ def test_a_first_run_alone_is_drawn_and_captioned(name: str) -> None:
     assert {verdict.outcome for verdict in module.claims(first, QUICK)} <= {"not attempted"}
 
 
-def test_missing_runs_are_counted_on_the_page(rows: Rows, tmp_path: Path) -> None:
+def test_missing_runs_are_counted_on_the_page(rows: Rows) -> None:
     fewer = Rows(rows.of(Panel(64, 16).runs(QUICK)))
-    text = page(present(("fig3",), fewer, QUICK, tmp_path))
+    text = page(report(("fig3",), fewer, QUICK))
     missing = len(exhibit("fig3").runs(QUICK)) - len(fewer)
     assert f"{missing:,} of its" in text
 

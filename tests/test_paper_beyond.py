@@ -21,7 +21,7 @@ from manyheads.paper.exhibit import BEYOND, Searching, exhibit
 from manyheads.paper.hunt import Hunt, Trail
 from manyheads.paper.page import page
 from manyheads.paper.panel import HEADS, Panel
-from manyheads.paper.reproduce import known_rows, measure_rows, present
+from manyheads.paper.reproduce import draw, known_rows, measure_rows, report
 from manyheads.sweep import Store
 from manyheads.sweep.record import Meant
 from manyheads.training import Run
@@ -209,10 +209,9 @@ def test_every_setting_means_another_run() -> None:
 
 def test_everything_is_drawn_in_its_own_section(rows: Rows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("manyheads.paper.reproduce.save", roughly)
-    made = present(BEYOND, rows, QUICK, tmp_path)
-    for one in made.shown:
-        assert all(path.stat().st_size > 2_000 for path in one.files)
-        assert one.done == one.runs > 0
+    made = report(BEYOND, rows, QUICK)
+    assert all(one.done == one.runs > 0 for one in made.shown)
+    assert all(path.stat().st_size > 2_000 for path in draw(made, tmp_path))
     text = page(made)
     assert text.count("![") == len(BEYOND)
     assert "## Past the paper" in text
@@ -222,8 +221,9 @@ def test_rows_that_end_early_are_drawn_and_named(rows: Rows, tmp_path: Path, mon
     """With the fixed lists alone every search stands at its beginning."""
     monkeypatch.setattr("manyheads.paper.reproduce.save", roughly)
     lists = [run for name in BEYOND for run in exhibit(name).runs(QUICK)]
-    made = present(BEYOND, Rows(rows.of(lists)), QUICK, tmp_path)
+    made = report(BEYOND, Rows(rows.of(lists)), QUICK)
     assert not made.verdicts
+    assert draw(made, tmp_path)
     assert "runs are missing" in page(made)
 
 

@@ -132,18 +132,20 @@ class Paper:
         from manyheads.cli.shown import shown_files
         from manyheads.paper import needed, write_rows
         from manyheads.paper.page import PICTURES, page
-        from manyheads.paper.reproduce import present
+        from manyheads.paper.reproduce import draw, report
 
-        made = present(names, rows, scale, self.out / PICTURES)
-        written = [path for one in made.shown for path in one.files]
-        report = self.out / "paper.md"
-        report.write_text(page(made), encoding="utf-8")
-        written.append(report)
+        made = report(names, rows, scale)
+        pictures = draw(made, self.out / PICTURES)
+        told = self.out / "paper.md"
+        told.write_text(page(made), encoding="utf-8")
+        written = [*pictures, told]
         if self.save_rows is not None:
             write_rows(self.save_rows, rows, needed(names, scale, rows))
             written.append(self.save_rows)
         verdicts = shown_verdicts(made.verdicts) if made.verdicts else []
-        return Answer(facts=_facts(made), shown=[*verdicts, *_shown_past(made), *shown_files(written)], yes=True)
+        return Answer(
+            facts=_facts(made, pictures), shown=[*verdicts, *_shown_past(made), *shown_files(written)], yes=True
+        )
 
     def _list(self, names: Sequence[str], scale: Scale) -> Answer:
         from rich.table import Table
@@ -202,6 +204,6 @@ def _shown_past(made: Reproduction) -> list[RenderableType]:
     return [Text(f"{one.title}. {one.caption}\n") for one in made.shown if one.name in BEYOND]
 
 
-def _facts(made: Reproduction) -> dict[str, object]:
-    exhibits = [vars(one) | {"files": [str(path) for path in one.files]} for one in made.shown]
+def _facts(made: Reproduction, pictures: Sequence[Path]) -> dict[str, object]:
+    exhibits = [vars(one) | {"files": [str(path) for path in pictures if path.stem == one.name]} for one in made.shown]
     return {"exhibits": exhibits, "claims": [vars(verdict) for verdict in made.verdicts]}

@@ -89,10 +89,9 @@ def verdict_table(verdicts: Sequence[Verdict]) -> str:
 
 def _section(one: Shown) -> str:
     heading = f"### {one.title}" if one.name in BEYOND else f"### {_spoken(one.name)}: {one.title}"
-    picture = next((path for path in one.files if path.suffix == ".png"), None)
     missing = f" {one.runs - one.done:,} of its {one.runs:,} runs are missing." if one.done < one.runs else ""
     return "\n\n".join(
-        [heading, *([f"![{one.title}]({PICTURES}/{picture.name})"] if picture else []), one.caption + missing]
+        [heading, *([f"![{one.title}]({PICTURES}/{one.name}.png)"] if one.done else []), one.caption + missing]
     )
 
 

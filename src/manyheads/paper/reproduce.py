@@ -1,4 +1,4 @@
-"""reproduce: run what is missing, draw everything, judge every claim."""
+"""reproduce: run what is missing, judge every claim, draw everything."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ class Shown:
     name: str
     title: str
     caption: str
-    files: tuple[Path, ...]
     runs: int
     done: int
 
@@ -84,22 +83,28 @@ def measure_rows(
     return rows
 
 
-def present(names: Sequence[str], rows: Rows, scale: Scale, folder: Path) -> Reproduction:
-    """Draw each exhibit into the folder and judge its claims; one that has no complete panel is not drawn."""
-    folder.mkdir(parents=True, exist_ok=True)
+def report(names: Sequence[str], rows: Rows, scale: Scale) -> Reproduction:
+    """Caption each exhibit and judge its claims; one without a single run is told as not run."""
     shown = []
     for name in names:
         module = exhibit(name)
         runs = needed([name], scale, rows)
         done = len(rows.of(runs))
-        if not done:
-            shown.append(Shown(name, module.TITLE, "Not run.", (), len(runs), 0))
-            continue
-        figure = module.draw(rows, scale)
-        mark_quick(figure, scale)
-        files = save(figure, folder / name)
-        shown.append(Shown(name, module.TITLE, module.caption(rows, scale), files, len(runs), done))
+        caption = module.caption(rows, scale) if done else "Not run."
+        shown.append(Shown(name, module.TITLE, caption, len(runs), done))
     return Reproduction(scale, tuple(shown), tuple(verdicts(names, rows, scale)), rows)
+
+
+def draw(made: Reproduction, folder: Path) -> list[Path]:
+    """Draw every exhibit that has runs into the folder, under its name, as PNG and SVG."""
+    folder.mkdir(parents=True, exist_ok=True)
+    files: list[Path] = []
+    for one in made.shown:
+        if one.done:
+            figure = exhibit(one.name).draw(made.rows, made.scale)
+            mark_quick(figure, made.scale)
+            files += save(figure, folder / one.name)
+    return files
 
 
 def _without(rows: Rows, runs: Sequence[Meant]) -> list[Meant]:
