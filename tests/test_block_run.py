@@ -19,8 +19,8 @@ from manyheads.training import Run, fingerprint
 BASE = BlockRun(items=64, d_model=16, heads=4, key_width=5, seed=3)
 CHANGED: dict[str, Any] = {
     "items": 65, "d_model": 20, "heads": 2, "key_width": 6, "seed": 4, "problem_seed": 9,
-    "embedding": "given:0123456789abcdef", "context": 8, "mlp_width": 8, "final_norm": True, "norm_epsilon": 1e-6,
-    "initial_scale": 0.5, "batch": 64, "learning_rate": 2e-3, "weight_decay": 0.0, "beta1": 0.8, "beta2": 0.99,
+    "embedding": "given:0123456789abcdef", "reduction": "pca", "context": 8, "mlp_width": 8, "final_norm": True,
+    "norm_epsilon": 1e-6, "initial_scale": 0.5, "batch": 64, "learning_rate": 2e-3, "weight_decay": 0.0, "beta1": 0.8, "beta2": 0.99,
     "epsilon": 1e-7, "steps": 30_000, "validate_every": 250, "validation_examples": 100, "test_examples": 100,
     "precision": "bfloat16",
 }  # fmt: skip
@@ -37,7 +37,9 @@ def unchecked(**given: Any) -> BlockRun:
 
 def test_a_change_of_any_constant_changes_the_id() -> None:
     assert set(CHANGED) == {field.name for field in fields(BlockRun)}
-    ids = [BASE.id, *(replace(BASE, **{name: value}).id for name, value in CHANGED.items())]
+    given = {"embedding": CHANGED["embedding"]}  # only a given table can be reduced
+    changes = [{name: value} | (given if name == "reduction" else {}) for name, value in CHANGED.items()]
+    ids = [BASE.id, *(replace(BASE, **change).id for change in changes)]
     assert len(set(ids)) == len(ids)
 
 
@@ -49,7 +51,7 @@ def test_equal_meanings_have_equal_ids() -> None:
 
 
 def test_the_id_does_not_drift() -> None:
-    assert BASE.id == "5c64f76b0050f3c8"  # a new id needs a new PROTOCOL
+    assert BASE.id == "f1f55cf2bcbc0c61"  # a new id needs a new PROTOCOL
 
 
 def test_a_block_is_not_a_layer() -> None:
@@ -92,6 +94,7 @@ def test_all_splits_of_a_seed_meet_the_same_problem() -> None:
         ({"seed": -1}, "^seed must not be negative, not -1"),
         ({"problem_seed": -2}, "^problem_seed must not be negative, not -2"),
         ({"embedding": "gpt2"}, "unknown embedding 'gpt2'"),
+        ({"reduction": "umap"}, "unknown reduction 'umap'"),
         ({"precision": "float16"}, "unknown precision 'float16'"),
         ({"final_norm": 1}, "final_norm must be true or false"),
         ({"learning_rate": float("nan")}, "learning_rate must be a finite number"),

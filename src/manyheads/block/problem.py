@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Float, Float32, Integer
 from numpy import ndarray
 
+from manyheads.block.reduction import principal
 from manyheads.block.run import BlockRun
 from manyheads.block.task import Purpose, Task, retrieval_task
 from manyheads.embedding import gaussian
@@ -24,7 +25,7 @@ def table_of(run: BlockRun, given: Float[ndarray, "rows width"] | None = None) -
     if reason is not None:
         raise InputError(reason)
     if given is not None:
-        return np.ascontiguousarray(given, dtype=np.float32)
+        return principal(given, run.d_model) if run.reduction == "pca" else np.ascontiguousarray(given, np.float32)
     words = (int(Purpose.EMBEDDING), run.problem, run.items, run.d_model)
     return gaussian(run.items + 1, run.d_model, seed=int(np.random.default_rng(words).integers(1 << 63)))
 
@@ -33,7 +34,13 @@ def table_refusal(run: BlockRun, given: Float[ndarray, "rows width"] | None) -> 
     """Why the run cannot train on this table; None where it can."""
     if given is None:
         return f"the run trains on the table {run.embedding}: hand it in" if run.embedding.startswith(GIVEN) else None
-    if given.shape != (run.items + 1, run.d_model):
+    if run.reduction == "pca":
+        if len(given) != run.items + 1 or given.shape[1] < run.d_model:
+            return (
+                f"the table has the shape {given.shape}, and {run.items} items and NULL that are reduced to d_model = "
+                f"{run.d_model} need {run.items + 1} rows of at least {run.d_model} numbers"
+            )
+    elif given.shape != (run.items + 1, run.d_model):
         return (
             f"the table has the shape {given.shape}, and {run.items} items and NULL of d_model = {run.d_model} "
             f"need ({run.items + 1}, {run.d_model})"

@@ -15,6 +15,7 @@ PROTOCOL = 1
 """Raised whenever the same fields come to mean another training; part of every id."""
 
 Precision = Literal["float32", "bfloat16"]
+Reduction = Literal["none", "pca"]
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,7 @@ class BlockRun:
     seed: int
     problem_seed: int | None = None
     embedding: str = "gaussian"  # or the fingerprint of a given table, NULL's row its last
+    reduction: Reduction = "none"  # pca: a given table that is wider is reduced to d_model principal directions
     context: int = 16  # pairs
     mlp_width: int = 16
     final_norm: bool = False
@@ -93,6 +95,10 @@ class BlockRun:
         check_context(self.items, self.context)
         if self.embedding != "gaussian" and not self.embedding.startswith(GIVEN):
             raise InputError(f"unknown embedding '{self.embedding}': choose gaussian or fingerprint a given one")
+        if self.reduction not in get_args(Reduction):
+            raise InputError(f"unknown reduction '{self.reduction}': choose from {', '.join(get_args(Reduction))}")
+        if self.reduction != "none" and self.embedding == "gaussian":
+            raise InputError("a Gaussian table is drawn at its width: there is nothing to reduce")
 
     def _check_protocol(self) -> None:
         if not isinstance(self.final_norm, bool):

@@ -31,11 +31,11 @@ def read_embedding(path: str | Path, *, tensor: str | None = None) -> Float32[nd
     if path.suffix == ".npy":
         if tensor is not None:
             raise InputError(f"{path} is an .npy file, which holds one array and no tensor '{tensor}'")
-        return _rows(_npy(path), path)
+        return checked_rows(_npy(path), path)
     if path.suffix == ".safetensors":
-        return _rows(_safetensors(path, tensor), path)
+        return checked_rows(_safetensors(path, tensor), path)
     if path.suffix == GGUF_SUFFIX:
-        return _rows(_gguf(path, tensor or TOKEN_EMBEDDING), path)
+        return checked_rows(_gguf(path, tensor or TOKEN_EMBEDDING), path)
     raise InputError(f"{path} is not an embedding file: its name must end in .npy, .safetensors or .gguf")
 
 
@@ -90,7 +90,8 @@ def _gguf(path: Path, name: str) -> ndarray:
     return found[name]
 
 
-def _rows(array: ndarray, path: Path) -> Float32[ndarray, "items d_model"]:
+def checked_rows(array: ndarray, path: Path) -> Float32[ndarray, "items d_model"]:
+    """The array as float32 rows; what is no table of finite numbers is refused."""
     if array.dtype.kind != "f":
         raise InputError(f"{path} holds {array.dtype} values, not floating-point numbers")
     if array.ndim != 2 or 0 in array.shape:

@@ -18,7 +18,7 @@ TOKENS = "tokenizer.ggml.tokens"
 
 def read_gguf_metadata(path: str | Path) -> dict[str, object]:
     """The metadata as plain numbers and words; of a list, such as the tokens, its length."""
-    return _read(path, lambda reader: {name: _plain(field) for name, field in reader.fields.items()})
+    return read_gguf(path, lambda reader: {name: _plain(field) for name, field in reader.fields.items()})
 
 
 def read_gguf_tokens(path: str | Path) -> list[str]:
@@ -30,7 +30,7 @@ def read_gguf_tokens(path: str | Path) -> list[str]:
             raise InputError(f"{path} names no tokens: it has no '{TOKENS}'")
         return list(field.contents())
 
-    return _read(path, tokens)
+    return read_gguf(path, tokens)
 
 
 def read_gguf_tensors(path: str | Path, wanted: Callable[[str], bool]) -> dict[str, Float32[ndarray, "*shape"]]:
@@ -45,7 +45,7 @@ def read_gguf_tensors(path: str | Path, wanted: Callable[[str], bool]) -> dict[s
             if wanted(tensor.name)
         }
 
-    return _read(path, tensors)
+    return read_gguf(path, tensors)
 
 
 def _plain(field: Any) -> object:
@@ -54,7 +54,8 @@ def _plain(field: Any) -> object:
     return len(field.data)
 
 
-def _read(path: str | Path, use: Callable[[Any], Any]) -> Any:
+def read_gguf(path: str | Path, use: Callable[[Any], Any]) -> Any:
+    """What `use` makes of the open file; whatever is wrong with the file is said in one sentence."""
     path = Path(path)
     if not path.is_file():
         raise InputError(f"{path} does not exist" if not path.exists() else f"{path} is not a regular file")
