@@ -123,6 +123,19 @@ def test_a_prompt_is_sums_of_pairs_then_null_then_the_query() -> None:
         torch.testing.assert_close(x, expected, rtol=1e-15, atol=0)
 
 
+def test_attention_is_that_of_the_normed_inputs_through_keys() -> None:
+    run = BlockRun(items=20, d_model=6, heads=2, key_width=4, context=4, seed=5)
+    made = scene(run, 1)
+    weights, x = of(made.weights, 0), made.x[0]
+    unit = torch.nn.functional.layer_norm(x, (6,), eps=run.norm_epsilon)
+    normed = unit * weights.before_attention.gain + weights.before_attention.bias
+    scores = torch.stack(
+        [(normed[:, -1:] @ q) @ (normed @ k).mT for q, k in zip(weights.query, weights.key, strict=True)]
+    )
+    expected = torch.softmax(scores[:, :, 0] / 4**0.5, dim=-1).transpose(0, 1)
+    torch.testing.assert_close(folded.attention(made.weights, unit[None])[0], expected, rtol=1e-10, atol=1e-12)
+
+
 def test_null_and_the_query_itself_are_attended_to() -> None:
     made = scene(BlockRun(items=20, d_model=6, heads=2, key_width=4, context=4, seed=5), 1)
     whole = folded.logits(made.weights, made.x, made.table, norm_epsilon=1e-5)

@@ -20,9 +20,9 @@ BASE = BlockRun(items=64, d_model=16, heads=4, key_width=5, seed=3)
 CHANGED: dict[str, Any] = {
     "items": 65, "d_model": 20, "heads": 2, "key_width": 6, "seed": 4, "problem_seed": 9,
     "embedding": "given:0123456789abcdef", "reduction": "pca", "context": 8, "mlp_width": 8, "final_norm": True,
-    "norm_epsilon": 1e-6, "initial_scale": 0.5, "batch": 64, "learning_rate": 2e-3, "weight_decay": 0.0, "beta1": 0.8, "beta2": 0.99,
-    "epsilon": 1e-7, "steps": 30_000, "validate_every": 250, "validation_examples": 100, "test_examples": 100,
-    "precision": "bfloat16",
+    "norm_epsilon": 1e-6, "initial_scale": 0.5, "batch": 64, "learning_rate": 2e-3, "weight_decay": 0.0, "beta1": 0.8,
+    "beta2": 0.99, "epsilon": 1e-7, "steps": 30_000, "validate_every": 250, "validation_examples": 100,
+    "test_examples": 100, "precision": "bfloat16",
 }  # fmt: skip
 
 

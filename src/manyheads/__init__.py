@@ -6,6 +6,7 @@ from manyheads.on_demand import on_demand
 
 if TYPE_CHECKING:
     from manyheads import construct
+    from manyheads.block import BlockOutcome, BlockRun, frozen_table, train_blocks
     from manyheads.capacity import Budget, Capacity, Goal, measure
     from manyheads.certificate import Certificate, certify
     from manyheads.embedding import gaussian, one_hot, sparse_binary
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from manyheads.training import Outcome, Run, fingerprint, step_limit, train
 
 __all__ = [
+    "BlockOutcome",
+    "BlockRun",
     "Budget",
     "Capacity",
     "Certificate",
@@ -49,6 +52,7 @@ __all__ = [
     "certify",
     "construct",
     "fingerprint",
+    "frozen_table",
     "gaussian",
     "graph_from_networkx",
     "graph_from_rustworkx",
@@ -67,6 +71,7 @@ __all__ = [
     "star_graph",
     "step_limit",
     "train",
+    "train_blocks",
     "write_embedding",
     "write_export",
     "write_graph",
@@ -75,6 +80,7 @@ __all__ = [
 
 # The rooms are opened when a name is first asked for, so that `manyheads --help` does not wait for numpy and scipy.
 _ROOMS = {
+    "block": ("BlockOutcome", "BlockRun", "frozen_table", "train_blocks"),
     "capacity": ("Budget", "Capacity", "Goal", "measure"),
     "certificate": ("Certificate", "certify"),
     "construct": (),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from manyheads.on_demand import on_demand
 
 if TYPE_CHECKING:
+    from manyheads.block.heads import HeadWork, head_work
     from manyheads.block.outcome import Answers, BlockCheck, BlockOutcome
     from manyheads.block.problem import frozen_table, table_of, task_of
     from manyheads.block.run import BlockRun
@@ -20,8 +21,10 @@ __all__ = [
     "BlockOutcome",
     "BlockRun",
     "Examples",
+    "HeadWork",
     "Task",
     "frozen_table",
+    "head_work",
     "retrieval_task",
     "table_of",
     "task_of",
@@ -31,6 +34,7 @@ __all__ = [
 __getattr__ = on_demand(
     __name__,
     {
+        "heads": ["HeadWork", "head_work"],
         "outcome": ["Answers", "BlockCheck", "BlockOutcome"],
         "problem": ["frozen_table", "table_of", "task_of"],
         "run": ["BlockRun"],

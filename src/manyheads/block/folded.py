@@ -38,14 +38,21 @@ def logits(
     return stream @ table.mT
 
 
-def _heads(
+def attention(
     weights: Weights, unit: Float[Tensor, "runs examples positions d_model"]
-) -> Float[Tensor, "runs examples heads d_v"]:
+) -> Float[Tensor, "runs examples heads positions"]:
+    """How much the last position attends to each, by head; `unit` are the inputs normalised."""
     norm, d_k = weights.before_attention, weights.key.shape[-1]
     queries = einsum("red,rhdk->rehk", _affine(unit[:, :, -1], norm), weights.query)
     probes = einsum("rehk,rhdk->rehd", queries, weights.key) * (norm.gain / math.sqrt(d_k))[:, None, None]
-    attention = torch.softmax(probes @ unit.mT, dim=-1)
-    mixed = (attention @ unit) * norm.gain[:, None, None] + norm.bias[:, None, None]
+    return torch.softmax(probes @ unit.mT, dim=-1)
+
+
+def _heads(
+    weights: Weights, unit: Float[Tensor, "runs examples positions d_model"]
+) -> Float[Tensor, "runs examples heads d_v"]:
+    norm = weights.before_attention
+    mixed = (attention(weights, unit) @ unit) * norm.gain[:, None, None] + norm.bias[:, None, None]
     return einsum("rehd,rhdv->rehv", mixed, weights.value)
 
 

@@ -57,11 +57,13 @@ def train_blocks(
     device: str = "cpu",
     time_limit: float | None = None,
     keep_going: Callable[[], bool] = lambda: True,
+    progress: Callable[[Sequence[BlockCheck]], None] = lambda _: None,
 ) -> list[BlockOutcome]:
     """Train runs that differ in their seeds only, each as if alone, for the fixed number of updates they name.
 
     `table` is for runs that name one by its fingerprint. A run ends before its last step when its loss is no number
-    (diverged), at the `time_limit` (seconds), or when it shall not keep going.
+    (diverged), at the `time_limit` (seconds), or when it shall not keep going. `progress` hears of every validation, by
+    the latest check of each run that is still sound.
     """
     begun = time.perf_counter()
     tables = [table_of(run, table) for run in runs]
@@ -84,6 +86,7 @@ def train_blocks(
                     courses[n].stopped = "diverged"
                 elif courses[n].stopped is None and courses[n].check(answers[n]):
                     batch.keep(n)
+            progress([courses[n].curve[-1] for n in going if courses[n].stopped is None])
         seconds = time.perf_counter() - begun
         cut = _cut(seconds, time_limit, keep_going) if batch.step < limit else None
         for n in going:

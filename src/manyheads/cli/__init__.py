@@ -14,9 +14,11 @@ from manyheads.cli.answer import Answer, Command, rendered
 from manyheads.cli.attend import Attend
 from manyheads.cli.audit import Audit
 from manyheads.cli.bench import Bench
+from manyheads.cli.block import Block
 from manyheads.cli.certify import Certify
 from manyheads.cli.compile import Compile
 from manyheads.cli.export import Export
+from manyheads.cli.heads import Heads
 from manyheads.cli.measure import Measure
 from manyheads.cli.paper import Paper
 from manyheads.cli.plan import Plan
@@ -32,6 +34,8 @@ COMMANDS: dict[str, Callable[..., Command]] = {
     "audit": Audit,
     "export": Export,
     "train": Train,
+    "block": Block,
+    "heads": Heads,
     "measure": Measure,
     "results": Results,
     "paper": Paper,

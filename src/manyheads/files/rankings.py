@@ -18,7 +18,7 @@ NUMBER = re.compile("[0-9]{1,18}")
 
 
 def read_ranking(path: str | Path, open_tokenizer: Callable[[], Tokenizer] | None = None) -> Int64[ndarray, " tokens"]:
-    """One token a line, the most frequent first: by their numbers, or else as the tokenizer's vocabulary writes them."""
+    """One token a line, the most frequent first: by their numbers, or else as the vocabulary writes them."""
     path = Path(path)
     try:
         lines = read_whole(path).decode("utf-8-sig").removesuffix("\n").split("\n")

@@ -1,4 +1,4 @@
-"""TokenTable: a model's token embedding by the name of the model or of its file, and the tokenizer that goes with it."""
+"""TokenTable: a model's token embedding by the name of the model or of its file, and its tokenizer."""
 
 from __future__ import annotations
 
