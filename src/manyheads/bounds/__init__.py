@@ -1,7 +1,8 @@
 """Bounds and laws as plain functions of (items, relations, d_model, …); each names its unit, condition and source.
 
 `counting` has the sizes of families, `lower` what is impossible, `upper` what is guaranteed, `laws` what is likely,
-`cost` what a shape costs, `neighbours` what other works say, `inverse` the same questions the other way round.
+`cost` what a shape costs, `neighbours` what other works say, `retrieval` what the paper on head counts proves,
+`inverse` the same questions the other way round.
 """
 
 from manyheads.bounds.cost import Shape
@@ -26,10 +27,12 @@ from manyheads.bounds.lower import (
     softmax_margin_key_budget,
 )
 from manyheads.bounds.neighbours import Neighbour, neighbours
+from manyheads.bounds.retrieval import RetrievalBounds, retrieval_bounds, retrieval_exponent, retrieval_length
 
 __all__ = [
     "Neighbour",
     "Regime",
+    "RetrievalBounds",
     "Shape",
     "bit_key_budget",
     "constraint_positives",
@@ -48,5 +51,8 @@ __all__ = [
     "paper_key_budget",
     "permutation_margin",
     "regime",
+    "retrieval_bounds",
+    "retrieval_exponent",
+    "retrieval_length",
     "softmax_margin_key_budget",
 ]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import Field, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
@@ -26,7 +26,8 @@ class Plan:
     """Say what is impossible, likely and guaranteed for a layer, and how to split it into heads.
 
     Given items, relations and d_model: the plan. Without relations, but with heads and key width: how many relations
-    fit. Without d_model, but with a key budget: what d_model it would need.
+    fit. Without d_model, but with a key budget: what d_model it would need. With --retrieve and --length another
+    question: how many heads does a query need that must retrieve D things from T tokens (arXiv 2510.06662)?
     """
 
     items: Whole = None
@@ -61,6 +62,12 @@ class Plan:
     """Train at the recommended point and its neighbours, and say whether the advice held (exit code 1 if not)."""
     seeds: int = 3
     """How many seeds --measure trains with."""
+    retrieve: Whole = None
+    """With --length: how many heads does a query need that must retrieve so many things, D?"""
+    length: Whole = None
+    """T, the tokens they are retrieved from."""
+    input_width: Whole = None
+    """With --retrieve: d, the width of a token, for the one head that memorises the sequence."""
     save_heads: File = None
     """Where to draw the key budget against the number of heads; .png and .svg are written."""
     save_map: File = None
@@ -72,6 +79,8 @@ class Plan:
 
     def run(self) -> Answer:
         """Find out which of the three questions was asked, and answer it."""
+        if self.retrieve is not None or self.length is not None or self.input_width is not None:
+            return self._retrieve()
         from manyheads.cli import planned
 
         graph, embedding = self.read()
@@ -89,6 +98,18 @@ class Plan:
         if relations is None or d_model is None:
             raise InputError("a plan needs --relations and --d-model; leave out one of them to ask for it")
         return planned.planned(self, items, relations, d_model, graph, embedding)
+
+    def _retrieve(self) -> Answer:
+        """The other paper's question, to which the items, relations and files of this one say nothing."""
+        from manyheads.cli.planned_retrieval import retrieval_planned
+
+        if self.retrieve is None or self.length is None:
+            raise InputError("how many heads a query needs depends on two numbers: give --retrieve and --length")
+        ours = {"retrieve", "length", "input_width", "key_width", "json"}
+        strange = [field.name for field in fields(self) if field.name not in ours and _was_given(self, field)]
+        if strange:
+            raise InputError(f"--{strange[0].replace('_', '-')} says nothing about retrieval: leave it out")
+        return retrieval_planned(self.retrieve, self.length, width=self.key_width, input_width=self.input_width)
 
     def read(self) -> tuple[Graph | None, Float32[ndarray, "items d_model"] | None]:
         """The graph and the embedding, where files were given."""
@@ -126,3 +147,7 @@ class Plan:
             raise InputError(f"--key-budget is at least 1, not {self.key_budget}")
         if self.measure and (asked_for_relations or asked_for_d_model):
             raise InputError("--measure goes with a plan: give --relations and --d-model")
+
+
+def _was_given(asked: Plan, field: Field[Any]) -> bool:
+    return bool(getattr(asked, field.name) != field.default)
