@@ -23,6 +23,7 @@ from manyheads.cli.measure import Measure
 from manyheads.cli.paper import Paper
 from manyheads.cli.plan import Plan
 from manyheads.cli.results import Results
+from manyheads.cli.retrieve import Retrieve
 from manyheads.cli.train import Train
 from manyheads.errors import InputError
 
@@ -39,6 +40,7 @@ COMMANDS: dict[str, Callable[..., Command]] = {
     "measure": Measure,
     "results": Results,
     "paper": Paper,
+    "retrieve": Retrieve,
     "bench": Bench,
 }
 DESCRIPTION = """How many relations can one attention layer hold, and into how many

@@ -9,16 +9,19 @@ if TYPE_CHECKING:
     from manyheads.sweep.executors import Workers, dask, processes, threads
     from manyheads.sweep.grids import grid
     from manyheads.sweep.record import Ended, Record
+    from manyheads.sweep.retrieval_trainer import RetrievalTrainer
     from manyheads.sweep.runner import Progress, sweep
     from manyheads.sweep.store import Store
-    from manyheads.sweep.trainer import LayerTrainer, Trainer
+    from manyheads.sweep.trainer import GroupTrainer, LayerTrainer, Trainer
 
 __all__ = [
     "BlockTrainer",
     "Ended",
+    "GroupTrainer",
     "LayerTrainer",
     "Progress",
     "Record",
+    "RetrievalTrainer",
     "Store",
     "Trainer",
     "Workers",
@@ -38,7 +41,8 @@ __getattr__ = on_demand(
         "grids": ["grid"],
         "record": ["Ended", "Record"],
         "runner": ["Progress", "sweep"],
+        "retrieval_trainer": ["RetrievalTrainer"],
         "store": ["Store"],
-        "trainer": ["LayerTrainer", "Trainer"],
+        "trainer": ["GroupTrainer", "LayerTrainer", "Trainer"],
     },
 )

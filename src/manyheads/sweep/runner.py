@@ -14,7 +14,7 @@ from manyheads.errors import InputError
 from manyheads.sweep.executors import Borrowed, Workers, threads
 from manyheads.sweep.record import FINISHED, Meant, Record, Status
 from manyheads.sweep.store import Store
-from manyheads.sweep.trainer import LayerTrainer, Trainer
+from manyheads.sweep.trainer import GroupTrainer, LayerTrainer, Trainer
 from manyheads.sweep.work import Task, stoppable, work
 
 TASK_SECONDS = 1.0  # runs shorter than this travel together
@@ -136,10 +136,19 @@ class _Sweep:
             return
         while self.pending and len(self.futures) < IN_FLIGHT * self.workers.slots and not self.suspects:
             self.alone = False
-            # an even share for every worker at the end, so that none waits for another's long task
-            share = -(-len(self.pending) // (IN_FLIGHT * self.workers.slots))
-            size = max(1, min(self._together(), share, len(self.pending)))
-            self._submit(tuple(self.pending.popleft() for _ in range(size)))
+            self._submit(self._next())
+
+    def _next(self) -> tuple[Meant, ...]:
+        trainer = self.template.trainer
+        if isinstance(trainer, GroupTrainer):
+            group = [self.pending.popleft()]
+            while self.pending and trainer.fits(group, self.pending[0]):
+                group.append(self.pending.popleft())
+            return tuple(group)
+        # an even share for every worker at the end, so that none waits for another's long task
+        share = -(-len(self.pending) // (IN_FLIGHT * self.workers.slots))
+        size = max(1, min(self._together(), share, len(self.pending)))
+        return tuple(self.pending.popleft() for _ in range(size))
 
     def _together(self) -> int:
         if not self.workers.together or not self.timed:

@@ -1,4 +1,4 @@
-"""What a worker does: train runs one after the other and return their records, never an exception."""
+"""What a worker does: train runs, one after the other or together, and return their records, never an exception."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from manyheads.sweep.record import Meant, Record
-from manyheads.sweep.trainer import Trainer
+from manyheads.sweep.trainer import GroupTrainer, Trainer
 
 GRACE = 5.0  # seconds past its limit after which a run that ignores the limit takes its worker with it
 
@@ -32,6 +32,8 @@ class Task:
 def work(task: Task) -> list[Record]:
     """The record of each run; after a stop the rest of the task is left undone and absent."""
     stopped = _stop_signal(task.token)
+    if isinstance(task.trainer, GroupTrainer):
+        return [] if stopped() else _together(task, task.trainer, stopped)
     records = []
     for run in task.runs:
         if stopped():
@@ -49,6 +51,16 @@ def _one(task: Task, run: Meant, stopped: Callable[[], bool]) -> Record:
     except Exception as error:  # a run that fails is a result, and must not take the others with it
         message = f"{type(error).__name__}: {error}"
         return Record.without_outcome(run, trainer.kind, trainer.engine, "failed", error=message)
+
+
+def _together(task: Task, trainer: GroupTrainer, stopped: Callable[[], bool]) -> list[Record]:
+    try:
+        with _ended_by_force(task.time_limit):
+            ended = trainer.train_together(task.runs, time_limit=task.time_limit, keep_going=lambda: not stopped())
+        return [Record.of(run, trainer.kind, trainer.engine, one) for run, one in zip(task.runs, ended, strict=True)]
+    except Exception as error:
+        message = f"{type(error).__name__}: {error}"
+        return [Record.without_outcome(run, trainer.kind, trainer.engine, "failed", error=message) for run in task.runs]
 
 
 @contextmanager
