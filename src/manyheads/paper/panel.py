@@ -11,7 +11,7 @@ import numpy as np
 
 from manyheads.capacity import Point, Threshold, points, threshold
 from manyheads.paper.rows import Rows
-from manyheads.paper.scale import Scale
+from manyheads.paper.scale import LARGEST, Scale
 from manyheads.training import Run, step_limit
 from manyheads.training.run import Aggregation, Objective
 
@@ -22,8 +22,10 @@ WINDOW = (0.35, 2.4)
 REGULAR_WINDOW = (0.2, 1.2)
 SOFTMAX_WINDOW = (0.35, 4.0)
 # Narrower where a run takes long; low enough for the degrees of freedom, which ask for half of the paper's law there.
+CROWDED_WINDOW = (0.35, 2.0146)
 DIAGONAL_WINDOW = (0.3, 1.0)
-EXTREME_WINDOW = (0.6, 1.6)
+LARGEST_WINDOW = (0.4481, 1.0)
+EXTREME_WINDOW = (0.6, 1.315)
 DENSE_WINDOW = (0.3, 1.2)
 
 
@@ -122,12 +124,17 @@ def complete(panels: Sequence[Panel], rows: Rows, scale: Scale) -> list[Panel]:
     return [panel for panel in panels if panel.complete(rows, scale)]
 
 
-BASE = tuple(Panel(items, d_model) for items in (64, 128, 256, 512) for d_model in (16, 32, 64))
+BASE = (
+    *(Panel(items, d_model) for items in (64, 128, 256) for d_model in (16, 32, 64)),
+    Panel(512, 16, window=CROWDED_WINDOW, budgets=11),
+    *(Panel(512, d_model) for d_model in (32, 64)),
+)
 DIAGONAL = (
     *(Panel(8 * d_model, d_model) for d_model in (16, 32, 64)),
-    *(Panel(8 * d_model, d_model, window=DIAGONAL_WINDOW, budgets=7) for d_model in (128, 256, 512)),
+    Panel(1024, 128, window=DIAGONAL_WINDOW, budgets=7),
+    *(Panel(items, d_model, window=LARGEST_WINDOW, budgets=5) for items, d_model in LARGEST),
 )
-EXTREME = Panel(1024, 32, window=EXTREME_WINDOW, budgets=6)
+EXTREME = Panel(1024, 32, window=EXTREME_WINDOW, budgets=5)
 THRESHOLDS = (*BASE, *(panel for panel in DIAGONAL if panel not in BASE), EXTREME)
 
 REGULAR = tuple(
