@@ -58,9 +58,9 @@ def caption(rows: Rows, scale: Scale) -> str:
         return "Too few thresholds for a fit."
     line = _fit(found)
     return (
-        f"h* ≈ {line.slope:.2f}·m/d_model {_signed(line.intercept)} over {len(found)} problems ({_slope(line)}). The line "
-        f"is not tied to the origin, since h ≥ 1; the paper's is {PAPER_SLOPE}·m/d_model {PAPER_INTERCEPT:+.2f}. Bars: "
-        "the head counts no test tells from h*."
+        f"h* ≈ {line.slope:.2f}·m/d_model {_signed(line.intercept)} over {len(found)} problems ({_slope(line)}). The "
+        f"line is not tied to the origin, since h ≥ 1; the paper's is {PAPER_SLOPE}·m/d_model {_signed(PAPER_INTERCEPT)}. "
+        "Bars: the head counts no test tells from h*."
     )
 
 
