@@ -57,10 +57,11 @@ def caption(rows: Rows, scale: Scale) -> str:
     if len(found) < 3:
         return "Too few thresholds for a fit."
     line = _fit(found)
+    paper = f"{PAPER_SLOPE}·m/d_model {_signed(PAPER_INTERCEPT)}"
     return (
         f"h* ≈ {line.slope:.2f}·m/d_model {_signed(line.intercept)} over {len(found)} problems ({_slope(line)}). The "
-        f"line is not tied to the origin, since h ≥ 1; the paper's is {PAPER_SLOPE}·m/d_model {_signed(PAPER_INTERCEPT)}. "
-        "Bars: the head counts no test tells from h*."
+        f"line is not tied to the origin, since h ≥ 1; the paper's is {paper}. Bars: the head counts no test tells "
+        "from h*."
     )
 
 
