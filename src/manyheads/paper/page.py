@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 
-from manyheads.paper.exhibit import BEYOND, CLAIMS, needed
+from manyheads.paper.exhibit import BEYOND, needed
 from manyheads.paper.reproduce import Reproduction, Shown
 from manyheads.paper.verdict import Verdict
 
+SPOKEN = {"fig": "Figure", "table": "Table"}
 PICTURES = "paper"
 """The folder of the pictures, beside the page."""
 INTRODUCTION = """
@@ -88,25 +90,20 @@ def verdict_table(verdicts: Sequence[Verdict]) -> str:
 
 
 def _section(one: Shown) -> str:
-    heading = f"### {one.title}" if one.name in BEYOND else f"### {_spoken(one.name)}: {one.title}"
+    number = re.fullmatch(r"(fig|table)(\d+)", one.name)
+    heading = f"### {SPOKEN[number[1]]} {number[2]}: {one.title}" if number else f"### {one.title}"
     missing = f" {one.runs - one.done:,} of its {one.runs:,} runs are missing." if one.done < one.runs else ""
     return "\n\n".join(
         [heading, *([f"![{one.title}]({PICTURES}/{one.name}.png)"] if one.done else []), one.caption + missing]
     )
 
 
-def _spoken(name: str) -> str:
-    if name in CLAIMS:
-        return name.replace("_", " ").capitalize()
-    return name.replace("fig", "Figure ").replace("table", "Table ")
-
-
 def _made(reproduction: Reproduction, names: Sequence[str]) -> str:
     runs = needed(names, reproduction.scale, reproduction.rows)
     rows = reproduction.rows.of(runs)
     machine = ", ".join(f"{name} {value}" for name, value in sorted(reproduction.rows.machine.items()))
-    seconds, steps = sum(row.seconds for row in rows), sum(row.steps for row in rows)
+    minutes, steps = sum(row.seconds for row in rows) / 60, sum(row.steps for row in rows)
     return (
-        f"{len(rows):,} of {len(runs):,} runs, {steps / 1e6:,.0f} million steps, {seconds / 3600:.1f} hours of a core. "
-        f"Machine: {machine or 'unknown'}."
+        f"{len(rows):,} of {len(runs):,} runs, {steps / 1e6:,.0f} million steps, {minutes:,.0f} minutes of one core or "
+        f"{minutes / 2:,.0f} of two. Machine: {machine or 'unknown'}."
     )
