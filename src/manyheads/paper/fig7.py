@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from manyheads.block.run import BlockRun
 from manyheads.draw.style import GREY, VERMILLION, look, panels
 from manyheads.paper.block_claims import COLLAPSED, Accuracies, block_claims
 from manyheads.paper.block_setting import HEADS, Table
-from manyheads.paper.pictures import COLOURS, MARKERS, power_axis
+from manyheads.paper.pictures import MARKERS, power_axis
 from manyheads.paper.rows import Rows
 from manyheads.paper.scale import Scale
 from manyheads.paper.verdict import Verdict
 
 TITLE = "A whole Transformer block on a frozen embedding"
+COLOURS = {heads: to_hex(mpl.colormaps["viridis"](0.28 * place)) for place, heads in enumerate(HEADS)}
 SIDEWAYS = 0.035  # how far apart head counts stand at one key budget, on the logarithmic axis
 
 
@@ -94,7 +97,8 @@ def _panel(axes: Axes, found: Accuracies, scale: Scale) -> None:
         each = found.seeds[place, known]
         axes.plot(x, np.nanmean(each, axis=1), color=colour, marker=marker, label=label)
         axes.plot(x, each, color=colour, marker=marker, linestyle="none", alpha=0.45, markersize=3.5)
-        axes.plot(x, np.where(each < COLLAPSED, each, np.nan), color=VERMILLION, marker="x", linestyle="none")
+        fallen = np.where(each < COLLAPSED, each, np.nan)
+        axes.plot(x, fallen, color=VERMILLION, marker="x", linestyle="none", markersize=8, markeredgewidth=1.8)
     axes.axhline(0, color=GREY, linestyle=":", linewidth=1)
     axes.set_xscale("log")
     power_axis(axes.xaxis, block.budgets)
