@@ -77,12 +77,13 @@ def test_it_goes_on_where_it_was(make: ModuleType, tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(make, "RATE_TRIAL", make.Size(40, 8, 2, (4,)))
     monkeypatch.setattr(make, "SIZES", (make.Size(40, 8, 3, (4, 8)),))
     monkeypatch.setattr(make, "EMBEDDINGS", ("gaussian",))
+    monkeypatch.setattr(make, "RATES", (1e-3, 2e-3))
     written: dict[str, list[dict[str, Any]]] = {}
     monkeypatch.setattr(make, "write_rows", written.__setitem__)
     monkeypatch.setattr(make, "write_page", lambda path, rows: written.update(page=list(rows)))
     make.Scouting(store=tmp_path / "s.db", workers=1).go()
     first = written["page"]
-    assert [(one["part"], one["key_budget"], one["heads"]) for one in first] == [("rate", 4, 1)] * 4 + [
+    assert [(one["part"], one["key_budget"], one["heads"]) for one in first] == [("rate", 4, 1)] * 2 + [
         ("size", 4, 1), ("size", 8, 1),
     ]  # fmt: skip
     assert written["block-scouting"] == first

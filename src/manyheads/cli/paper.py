@@ -108,8 +108,8 @@ class Paper:
 
     def _rows(self, names: Sequence[str], shown: Sequence[str], scale: Scale, chosen: Chosen) -> Rows:
         """The rows of what is shown, once those of the names have been made."""
-        from manyheads.block.run import BlockRun
-        from manyheads.paper import read_rows
+        from manyheads.paper import HOURS, read_rows, stored_rows
+        from manyheads.paper.fig7 import runs as block_runs
         from manyheads.paper.reproduce import known_rows, left, measure_rows
         from manyheads.sweep import Store
 
@@ -126,7 +126,9 @@ class Paper:
 
             stored, missing = standing()
             print(f"{stored:,} of {stored + missing:,} runs are stored, {missing:,} are left", file=sys.stderr)
-            blocks = [run for run in left(names, known_rows(names, store, scale), scale) if isinstance(run, BlockRun)]
+            wanted = block_runs(scale) if set(names) & set(HOURS) else []
+            there = stored_rows(store, wanted)
+            blocks = [run for run in wanted if run.id not in there]
             trainers = self.figure7.trainers(chosen, blocks)
             self.figure7.tell_cost(blocks, workers.slots)
             try:
