@@ -17,11 +17,12 @@ from manyheads.capacity.measure import predictions
 from manyheads.cli import main
 from manyheads.cli.paper import Paper
 from manyheads.paper import NAMES, Row, Rows, Scale, beyond_exact, beyond_freedom, beyond_grid, beyond_sensitivity
-from manyheads.paper.exhibit import BEYOND, Searching, exhibit
+from manyheads.paper.exhibit import BEYOND, Searching, exhibit, needed
 from manyheads.paper.hunt import Hunt, Trail
 from manyheads.paper.page import page
 from manyheads.paper.panel import HEADS, Panel
 from manyheads.paper.reproduce import draw, known_rows, measure_rows, report
+from manyheads.paper.rows import write_rows
 from manyheads.sweep import Store
 from manyheads.sweep.record import Meant
 from manyheads.training import Run
@@ -276,5 +277,15 @@ def test_beyond_is_asked_for_by_its_name(words: tuple[str, ...], names: tuple[st
     assert Paper(what=words)._names() == names
 
 
-def test_everything_is_redrawn_from_rows() -> None:
-    assert Paper(what=("all",), from_rows=Path("rows"))._names() == (*NAMES, *BEYOND)
+def test_rows_that_hold_more_than_the_paper_show_more(
+    rows: Rows, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("manyheads.paper.reproduce.save", roughly)
+    monkeypatch.setattr("manyheads.paper.NAMES", ())
+    file, lists = tmp_path / "rows.jsonl.gz", [run for name in BEYOND for run in exhibit(name).runs(QUICK)]
+    for runs, shown in ((needed(BEYOND, QUICK, rows), set(BEYOND)), (lists, set())):
+        write_rows(file, rows, runs)
+        common = ["--quick", "--seeds", "2", "--from-rows", str(file), "--out", str(tmp_path), "--json"]
+        assert main(["paper", "all", *common]) == 0
+        facts = json.loads(capsys.readouterr().out)
+        assert {one["name"] for one in facts["exhibits"]} - {"fig7"} == shown

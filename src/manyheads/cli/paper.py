@@ -72,7 +72,8 @@ class Paper:
 
     def run(self) -> Answer:
         """Run what is missing, draw, judge, tell."""
-        from manyheads.paper import HOURS, Scale, exhibit
+        from manyheads.paper import BEYOND, HOURS, Scale, exhibit
+        from manyheads.paper.exhibit import is_complete
 
         names = self._names()
         for name in names:
@@ -90,10 +91,12 @@ class Paper:
 
             found = verdicts(shown, rows, scale)
             return Answer({"claims": [vars(verdict) for verdict in found]}, shown_verdicts(found), yes=True)
+        if self.from_rows is not None and self.what == ("all",):  # nothing has to be trained for more than the paper
+            shown += tuple(name for name in BEYOND if is_complete(name, scale, rows))
         return self._present(shown, rows, scale)
 
     def _names(self) -> tuple[str, ...]:
-        """The exhibits asked for; what goes past the paper is part of `all` where nothing has to be trained for it."""
+        """The exhibits asked for."""
         from manyheads.paper import BEYOND, NAMES
 
         words = tuple(dict.fromkeys(self.what))
@@ -101,7 +104,7 @@ class Paper:
             for verb in ("all", *VERBS):
                 if verb in words:
                     raise InputError(f"'{verb}' stands alone, without {', '.join(w for w in words if w != verb)}")
-        if "list" in words or ("all" in words and self.from_rows is not None):
+        if "list" in words:
             return (*NAMES, *BEYOND)
         groups = {"all": NAMES, "claims": NAMES, "beyond": BEYOND}
         return tuple(dict.fromkeys(name for word in words for name in groups.get(word, (word,))))

@@ -84,6 +84,11 @@ def needed(names: Sequence[str], scale: Scale, rows: Rows | None = None, *, fore
     return list({run.id: run for run in (*runs, *asked)}.values())
 
 
+def is_complete(name: str, scale: Scale, rows: Rows) -> bool:
+    """Whether everything that it needs has a row, and its searches have ended."""
+    return all(run.id in rows for run in needed([name], scale, rows))
+
+
 def verdicts(names: Sequence[str], rows: Rows, scale: Scale) -> list[Verdict]:
     """The claims of all these exhibits, each once, in the order of their numbers."""
     found = {verdict.claim: verdict for name in names for verdict in exhibit(name).claims(rows, scale)}

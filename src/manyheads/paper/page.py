@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from manyheads.paper.exhibit import BEYOND, needed
+from manyheads.paper.reasons import reasons
 from manyheads.paper.reproduce import Reproduction, Shown
 from manyheads.paper.verdict import Verdict
 
@@ -25,6 +26,7 @@ to 2.4·m·log2 m/d_model. A point that its first two seeds leave no hope for is
 others have the seeds of the paper's points, five where settings are varied. `manyheads paper beyond` makes these
 runs, and the rows alone lead through the same searches again.
 """.strip()
+GUESSES = "Guesses at what lies behind, by people who looked at the full run."
 CHOICES = """
 - Key budgets: 12 for each head count, evenly on a logarithmic axis from 0.35 to 2.4 times m'·log2 m/d_model, a fifth
   apart, rounded to whole key widths. Where a run takes long the window ends sooner: 0.35 to 2.0 at (512, 16), 0.6 to
@@ -57,6 +59,7 @@ def page(reproduction: Reproduction) -> str:
         else ""
     )
     paper, past = ([one for one in reproduction.shown if (one.name in BEYOND) is beyond] for beyond in (False, True))
+    differs = "" if reproduction.scale.quick else reasons(reproduction.verdicts)
     parts = [
         "# The paper, again",
         INTRODUCTION,
@@ -64,6 +67,7 @@ def page(reproduction: Reproduction) -> str:
         *(["## Verdicts", tally(reproduction.verdicts), verdict_table(reproduction.verdicts)] if paper else []),
         *(["## Figures and tables", *map(_section, paper)] if paper else []),
         *(["## Past the paper", PAST, *map(_section, past)] if past else []),
+        *(["## What differs, and the likeliest reason", GUESSES, differs] if differs else []),
         "## Choices where the paper is silent",
         CHOICES,
         "## How it was made",

@@ -1,0 +1,48 @@
+"""Reasons: what may lie behind a claim that came out otherwise here; guesses by people, not findings of the runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from manyheads.paper.verdict import Verdict
+
+LIKELIEST = {
+    "1": (
+        "The paper gives no number for narrow, and 2 is ours. On a logarithmic axis a factor of 2.5 looks narrow too."
+    ),
+    "2": (
+        "d_k* is D_K*/h*, and which power of two wins is often a matter of a per cent: the D_K* themselves differ far "
+        "less (Figure 8). The paper's grid of key budgets is not known."
+    ),
+    "7": (
+        "The step limits of Table 2 jump from 20,000 at m = 512 to 80,000 at 1024 and 200,000 at 4096, while the items "
+        "that share these steps double: D_K* falls at 1024, which has most steps for each item, and rises from there."
+    ),
+    "9": (
+        "x takes log2 m for every relation, and the denser the graph, the less there is to know about each. The "
+        "degrees of freedom say so too ([floor](capacity-floor.md)), and the paper's Table 1 is 0.75 x at r = 1."
+    ),
+    "10": (
+        "Follows from claim 9: a smaller D_K* is filled by fewer heads. And a fine grid of key budgets favours few, "
+        "wide heads, since they have more widths to choose from."
+    ),
+    "13": (
+        "The paper states neither d_msg nor the first weights nor when training stops, and the error left over depends "
+        "on all three. The order of the head counts is the paper's."
+    ),
+    "14": "As for claim 13; several heads are ahead of one at nearly every key budget here.",
+    "18b": (
+        "The published threshold ½ with unscaled logits leaves the attention too flat; chosen on other contexts, both "
+        "constants make it right ([constructions](constructions.md))."
+    ),
+    "20": (
+        "Multiply-adds are the same, but h·ℓ² scores are written and joined: our kernel does that in registers, "
+        "PyTorch through memory."
+    ),
+}
+
+
+def reasons(verdicts: Sequence[Verdict]) -> str:
+    """A line for every claim that differs and has a likely reason."""
+    differing = (verdict.claim for verdict in verdicts if verdict.outcome == "differs")
+    return "\n".join(f"- **{claim}**: {LIKELIEST[claim]}" for claim in differing if claim in LIKELIEST)

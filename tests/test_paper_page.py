@@ -1,0 +1,41 @@
+"""docs/paper.md follows from the committed rows."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from manyheads.paper import HOURS, NAMES, Rows, Scale, read_rows
+from manyheads.paper.page import page
+from manyheads.paper.panel import Panel
+from manyheads.paper.reproduce import report
+
+DOCS = Path(__file__).parents[1] / "docs"
+SHOWN = (*NAMES, *HOURS)
+
+
+@pytest.fixture(scope="module")
+def rows() -> Rows:
+    return read_rows(DOCS / "data" / "paper.jsonl.gz")
+
+
+def test_the_page_follows_from_the_rows(rows: Rows) -> None:
+    assert page(report(SHOWN, rows, Scale())) == (DOCS / "paper.md").read_text()
+
+
+def test_every_picture_of_the_page_is_there() -> None:
+    pictures = re.findall(r"!\[.+?\]\((.+?)\)", (DOCS / "paper.md").read_text())
+    assert len(pictures) >= len(NAMES)
+    for picture in pictures:
+        assert (DOCS / picture).stat().st_size > 2_000
+        assert (DOCS / picture).with_suffix(".svg").exists()
+
+
+def test_other_rows_make_another_page(rows: Rows) -> None:
+    """That the page is compared with something that the rows decide."""
+    measured = rows.of(Panel(64, 16).runs(Scale()))
+    failed = [replace(row, scores={**row.scores, "micro_f1": 0.5}) for row in measured]
+    assert page(report(["table1"], rows.joined(Rows(failed)), Scale())) != page(report(["table1"], rows, Scale()))
