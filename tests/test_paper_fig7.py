@@ -69,6 +69,7 @@ def test_what_the_paper_says_is_reproduced() -> None:
         ("15", lambda run, as_it_is: 0.5 if run.heads > 1 else as_it_is),
         ("15", lambda run, as_it_is: 0.1 if (run.heads, run.key_budget) == (2, LAPTOP.budgets[2]) else as_it_is),
         ("16a", lambda run, as_it_is: 0.85 if (run.heads, run.key_budget) == (1, LAPTOP.budgets[1]) else as_it_is),
+        ("16a", lambda run, as_it_is: 0.6 if (run.heads, run.key_budget) == (4, LAPTOP.budgets[1]) else as_it_is),
         ("16b", lambda run, as_it_is: 0.6 if (run.heads, run.key_budget) == (8, LAPTOP.budgets[0]) else as_it_is),
         ("17", lambda run, as_it_is: max(as_it_is, 0.2)),
         ("17", lambda run, as_it_is: 0.0 if (run.heads, run.seed) == (4, 1) else as_it_is),
