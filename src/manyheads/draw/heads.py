@@ -25,7 +25,7 @@ def draw_heads(work: HeadWork, *, title: str) -> Figure:
         )
         for border in np.cumsum(shares)[:-1] * len(order):
             wide.axvline(border, color=GREY, linewidth=0.6)
-        wide.set(xlabel="queries, by the head that serves them", ylabel="head", ylim=(heads + 0.5, 0.5))
+        wide.set(xlabel="queries, by the head that serves them most", ylabel="head", ylim=(heads + 0.5, 0.5))
         wide.set_yticks(range(1, heads + 1))
         wide.grid(visible=False)
         figure.colorbar(shown, ax=wide, label="attention to π(q)'s pair", pad=0.01, aspect=12)

@@ -55,7 +55,8 @@ GAUSSIAN = Table("Gaussian", "gaussian")
 # The most frequent tokens of WikiText-103's validation and test text, NULL the end of a message.
 SMOLLM2 = Table("SmolLM2-135M-Instruct", "given:ee866ce148467364", "pca")
 
-# docs/make_block_scouting.py chose these numbers, by the accuracy of one head alone and with other seeds.
+# To be chosen by docs/make_block_scouting.py, which looks at one head alone and with another seed; until it has been
+# run, the size of a first trial.
 LAPTOP = BlockSetting(
     items=1024,
     d_model=128,
