@@ -1,6 +1,17 @@
 """The paper, again: a module for each of its figures and tables, and every claim beside what was measured."""
 
-from manyheads.paper.exhibit import BEYOND, CLAIMS, FIGURES, NAMES, TABLES, Exhibit, exhibit, needed, verdicts
+from manyheads.paper.exhibit import (
+    BEYOND,
+    CLAIMS,
+    FIGURES,
+    NAMES,
+    RETRIEVAL,
+    TABLES,
+    Exhibit,
+    exhibit,
+    needed,
+    verdicts,
+)
 from manyheads.paper.rows import Row, Rows, read_rows, stored_rows, write_rows
 from manyheads.paper.scale import Scale
 from manyheads.paper.verdict import Verdict
@@ -10,6 +21,7 @@ __all__ = [
     "CLAIMS",
     "FIGURES",
     "NAMES",
+    "RETRIEVAL",
     "TABLES",
     "Exhibit",
     "Row",

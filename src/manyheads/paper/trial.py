@@ -12,12 +12,14 @@ from typing import ClassVar
 from manyheads.embedding import one_hot
 from manyheads.errors import InputError
 from manyheads.meaning import meaning_id
-from manyheads.sweep import Ended, LayerTrainer, Trainer
+from manyheads.retrieval.run import RetrievalRun
+from manyheads.sweep import Ended, LayerTrainer, RetrievalTrainer, Trainer
 from manyheads.sweep.record import Meant
 from manyheads.training import Run, fingerprint
 from manyheads.training.run import GIVEN
 
 Scores = Mapping[str, float | int | None]
+RETRIEVALS = RetrievalTrainer()
 
 
 @dataclass(frozen=True)
@@ -73,12 +75,16 @@ def trainer_of(run: Meant) -> Trainer:
     """Who makes a run of the paper."""
     if isinstance(run, Trial):
         return Maker(run.KIND)
+    if isinstance(run, RetrievalRun):
+        return RETRIEVALS
     assert isinstance(run, Run)
     return _layer_trainer(run.items if run.embedding.startswith(GIVEN) else None)
 
 
 def is_possible(run: Meant) -> bool:
     """Whether this machine can make the run; what it cannot make stays missing, and is counted as such."""
+    if isinstance(run, RetrievalRun):
+        return RETRIEVALS.refusal(run) is None
     return not isinstance(run, Trial) or run.refusal() is None
 
 
