@@ -16,7 +16,7 @@ import manyheads.retrieval
 @pytest.mark.parametrize(
     "package",
     [manyheads, manyheads.block, manyheads.retrieval, manyheads.sweep, manyheads.training],
-    ids=lambda package: package.__name__
+    ids=lambda package: package.__name__,
 )
 def test_every_public_name_is_there(package: ModuleType) -> None:
     for name in package.__all__:
