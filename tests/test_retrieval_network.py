@@ -120,6 +120,19 @@ def test_a_network_that_was_tampered_with_is_refuted(name: str) -> None:
     assert found.verdict == "refuted"
 
 
+def test_heads_that_look_outside_their_places_are_refuted() -> None:
+    task = sum_of_maxima(np.array([[0.6, -0.8], [1.0, 0.0]]), 12, subsets=(np.arange(3), np.arange(9, 12)))
+    sharp = SharpHeads(task, 200.0)
+    weights, promised = network(sharp), sharp.guarantee.error + sharp.guarantee.rounding
+    query = weights.query.clone()
+    query[..., 1] = 0  # no penalty
+    verdicts = [
+        challenge(answers_of(one, task), task, promised, inverse_temperature=200.0, seed=0, sequences=50).verdict
+        for one in (weights, weights._replace(query=query))
+    ]
+    assert verdicts == ["stands", "refuted"]
+
+
 def test_what_is_no_such_network_is_one_sentence() -> None:
     weights = network(SharpHeads(max_and_min(8), 9.0))
     with pytest.raises(InputError, match="2 heads of width 1 make up 2 dimensions, not E = 4"):
