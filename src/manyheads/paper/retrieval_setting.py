@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from statistics import fmean, stdev
 from typing import Protocol
 
@@ -72,12 +73,7 @@ class Setting:
 
     def runs(self, scale: Scale) -> list[RetrievalRun]:
         """Every run, the longest first, so that no worker is left with one at the end."""
-        return [
-            self.run(heads, length, seed, scale)
-            for length in sorted(self.measured_lengths(scale), reverse=True)
-            for seed in self.seeds(scale)
-            for heads in self.heads
-        ]
+        return list(_runs(self, scale))
 
     def nmse(self, rows: Rows, scale: Scale) -> dict[Point, list[float]]:
         """NMSE of every seed at each point that has all of them; a run that diverged leaves its point out."""
@@ -89,6 +85,16 @@ class Setting:
     def complete(self, rows: Rows, scale: Scale) -> bool:
         """Whether every point has all of its seeds."""
         return len(self.nmse(rows, scale)) == len(self.heads) * len(self.measured_lengths(scale))
+
+
+@cache  # tables, figures and claims ask for the same runs, and their ids take time
+def _runs(setting: Setting, scale: Scale) -> tuple[RetrievalRun, ...]:
+    return tuple(
+        setting.run(heads, length, seed, scale)
+        for length in sorted(setting.measured_lengths(scale), reverse=True)
+        for seed in setting.seeds(scale)
+        for heads in setting.heads
+    )
 
 
 class Tabled(Protocol):
