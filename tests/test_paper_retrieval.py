@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -13,9 +12,9 @@ from made_up import roughly
 from manyheads import InputError
 from manyheads.cli import main
 from manyheads.cli.paper import Paper
-from manyheads.paper import BEYOND, NAMES, RETRIEVAL, Row, Rows, Scale, exhibit, needed, verdicts, write_rows
-from manyheads.paper.head_count_page import head_count_page
-from manyheads.paper.reproduce import measure_rows, present
+from manyheads.paper import BEYOND, NAMES, RETRIEVAL, Row, Rows, Scale, exhibit, needed, read_rows, verdicts, write_rows
+from manyheads.paper.head_count_page import page
+from manyheads.paper.reproduce import draw, measure_rows, report
 from manyheads.paper.retrieval_heads import SETTING
 from manyheads.paper.retrieval_setting import table
 from manyheads.paper.retrieval_variants import FIXED, TWO_LAYERS
@@ -92,16 +91,17 @@ def test_the_table_has_means_deviations_and_the_papers_numbers() -> None:
 
 def test_the_page_is_drawn_and_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("manyheads.paper.reproduce.save", roughly)
-    made = present(RETRIEVAL, rows_of(as_told), FULL, tmp_path)
-    text = head_count_page(made, folder="figures/")
-    assert text.count("![") == len(RETRIEVAL) == len(list(tmp_path.glob("*.png")))
+    made = report(RETRIEVAL, rows_of(as_told), FULL)
+    drawn = {f"head-count/{path.name}" for path in draw(made, tmp_path)}
+    text = page(made)
+    assert drawn == {line.partition("](")[2].rstrip(")") for line in text.splitlines() if line.startswith("![")}
+    assert len(drawn) == len(RETRIEVAL)
     assert text.count("| NMSE |") == sum(len(exhibit(name).settings(FULL)) for name in RETRIEVAL)  # type: ignore[attr-defined]
     assert "h = 3: nothing before T = 137" in text
     assert "scikit-learn" in text
     assert "Quick" not in text
     partly = Rows(rows_of(as_told).of(SETTING.runs(FULL)))
-    made = present(RETRIEVAL, partly, FULL, tmp_path)
-    assert "Not run." in head_count_page(made)
+    assert "Not run." in page(report(RETRIEVAL, partly, FULL))
 
 
 def test_every_exhibit_can_be_drawn_from_its_first_run_alone(tmp_path: Path) -> None:
@@ -151,10 +151,8 @@ def test_estimates_count_retrieval_runs() -> None:
     assert 0 < short < long < deep
 
 
-def test_the_page_follows_from_its_rows_or_is_absent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.syspath_prepend(DOCS)
-    monkeypatch.setattr("manyheads.paper.reproduce.save", roughly)
-    make = import_module("make_head_count")
-    assert make.ROWS.exists() == make.PAGE.exists()
-    if make.ROWS.exists():
-        assert make.page(tmp_path) == make.PAGE.read_text()
+def test_the_page_follows_from_its_rows_or_is_absent() -> None:
+    rows, written = DOCS / "data" / "head-count.jsonl.gz", DOCS / "head-count.md"
+    assert rows.exists() == written.exists()
+    if rows.exists():
+        assert page(report(RETRIEVAL, read_rows(rows), FULL)) == written.read_text()

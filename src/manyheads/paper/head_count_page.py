@@ -11,12 +11,14 @@ from manyheads.paper.reproduce import Reproduction, Shown
 from manyheads.paper.retrieval_setting import LENGTHS, Tabled, table
 from manyheads.retrieval.run import RetrievalRun
 
+NAME, PICTURES = "head-count.md", "head-count"
 INTRODUCTION = """
 "The effect of attention head count on transformer approximation" (arXiv 2510.06662) asks the other half of "how many
 heads": a query that must retrieve D things wants D heads. Its synthetic experiments, made again with this package:
-`manyheads paper retrieval`. This page follows from the stored rows alone (`python docs/make_head_count.py`). What its
-theorems say of a task is printed by `manyheads plan --retrieve D --length T`, and `manyheads retrieve` builds the D
-heads that suffice, with a proved error.
+`manyheads paper retrieval`. This page and its pictures follow from the rows alone:
+`manyheads paper retrieval --from-rows docs/data/head-count.jsonl.gz --out docs`. What the theorems say of a task is
+printed by `manyheads plan --retrieve D --length T`; `manyheads retrieve` builds the D heads that suffice, with a proved
+error ([how](retrieval.md)).
 """.strip()
 CHOICES = """
 - The paper does not state optimiser, rate, batch, steps, seeds, first weights and a_i. Here: {protocol}. a_i are
@@ -29,8 +31,8 @@ CHOICES = """
 """.strip()
 
 
-def head_count_page(made: Reproduction, *, folder: str = "") -> str:
-    """Verdicts, tables beside the paper's, pictures, choices; `folder` leads from the page to the pictures."""
+def page(made: Reproduction) -> str:
+    """Verdicts, then the tables beside the paper's and the pictures, then choices."""
     quick = "**Quick: a sketch with 2 seeds and short sequences, not the reproduction.**" if made.scale.quick else ""
     parts = [
         "# How many heads retrieve D things",
@@ -39,7 +41,7 @@ def head_count_page(made: Reproduction, *, folder: str = "") -> str:
         "## Verdicts",
         tally(made.verdicts),
         verdict_table(made.verdicts),
-        *(part for one in made.shown for part in _section(one, made, folder)),
+        *(part for one in made.shown for part in _section(one, made)),
         "## What the lower bound says here",
         _bound(),
         "## Choices where the paper is silent",
@@ -50,14 +52,10 @@ def head_count_page(made: Reproduction, *, folder: str = "") -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _section(one: Shown, made: Reproduction, folder: str) -> list[str]:
-    picture = next((path for path in one.files if path.suffix == ".png"), None)
+def _section(one: Shown, made: Reproduction) -> list[str]:
     missing = f" {one.runs - one.done:,} of its {one.runs:,} runs are missing." if one.done < one.runs else ""
-    parts = [
-        f"## {one.title}",
-        *([f"![{one.title}]({folder}{picture.name})"] if picture else []),
-        one.caption + missing,
-    ]
+    drawn = [f"![{one.title}]({PICTURES}/{one.name}.png)"] if one.done else []
+    parts = [f"## {one.title}", *drawn, one.caption + missing]
     if one.done:
         settings = cast(Tabled, exhibit(one.name)).settings(made.scale)
         parts += [f"{setting.title}:\n\n{table(setting, made.rows, made.scale)}" for setting in settings]

@@ -9,7 +9,7 @@ from manyheads.paper.exhibit import BEYOND, CLAIMS, needed
 from manyheads.paper.reproduce import Reproduction, Shown
 from manyheads.paper.verdict import Verdict
 
-PICTURES = "paper"
+NAME, PICTURES = "paper.md", "paper"
 """The folder of the pictures, beside the page."""
 INTRODUCTION = """
 Every figure and table of "A Capacity-Based Rationale for Multi-Head Attention" (M. Adler, arXiv 2509.22840) that has
