@@ -12,7 +12,7 @@ import pytest
 TOKENS = ("<end>", "a", "b", "c", "1", "2", "Ġ", "Ċ", "ab", "Ġa", "Ġab", "12")
 MERGES = ("Ġ a", "Ġa b", "a b", "1 2")
 TEXT = "ab ab a\n12 ab\n\nc\n"
-ROWS = np.random.default_rng(0).standard_normal((len(TOKENS), 4)).astype(np.float32)
+ROWS = np.random.default_rng(0).standard_normal((len(TOKENS), 16)).astype(np.float32)
 
 
 def write_gguf(path: Path, *, cut: str = "gpt-2", tokens: tuple[str, ...] = TOKENS) -> Path:

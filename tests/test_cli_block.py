@@ -113,7 +113,7 @@ BAD = [
     (["--embedding", "rows.npy"], "does not say which row ends a text: give NULL's with --null"),
     (["--embedding", "rows.npy", "--null", "12"], "NULL shall be row 12, and the table has 12"),
     (["--embedding", "rows.npy", "--null", "0", "--items", "12"], "12 items and NULL need 13 rows, and the table has"),
-    (["--embedding", "rows.npy", "--null", "0", "--reduce-to", "5"], "--reduce-to is from 1 to the table's width 4"),
+    (["--embedding", "rows.npy", "--null", "0", "--reduce-to", "17"], "--reduce-to is from 1 to the table's width 16"),
     (["--embedding", "rows.npy", "--null", "0", "--corpus", "text.txt"], "comes without a tokenizer"),
     (["--embedding", "tiny.gguf"], "which tokens of tiny.gguf are the items?"),
     (["--embedding", "tiny.gguf", "--tensor", "wte", "--corpus", "text.txt"], "holds no tensor 'wte'"),

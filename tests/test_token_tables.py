@@ -78,8 +78,15 @@ def test_gpt2_comes_from_the_hub_or_its_cache(tmp_path: Path, monkeypatch: pytes
         return str(tmp_path / "hub" / file)
 
     monkeypatch.setattr("huggingface_hub.hf_hub_download", download)
+    with pytest.raises(InputError, match=r"is not GPT-2 small: its token embedding is \(12, 16\), not \(50257, 768\)"):
+        read_token_table("gpt2")
+    asked.clear()
+    monkeypatch.setattr(token_tables, "GPT2_SHAPE", ROWS.shape)
     table = read_token_table("gpt2")
     assert (table.name, table.end) == ("GPT-2", 50256)
+    same = read_token_table(f"gpt2:{tmp_path / 'hub' / 'model.safetensors'}")
+    assert same.name == "GPT-2"
+    np.testing.assert_array_equal(same.rows, table.rows)
     np.testing.assert_array_equal(table.rows, ROWS)
     assert asked == [("openai-community/gpt2", "model.safetensors", cached) for cached in (True, False)]
 
@@ -91,10 +98,10 @@ def test_without_gpt2_one_sentence_says_what_to_do(monkeypatch: pytest.MonkeyPat
         raise ConnectionError("no route to host\nmore lines")
 
     monkeypatch.setattr("huggingface_hub.hf_hub_download", unreachable)
-    with pytest.raises(InputError, match=r"does not give it \(ConnectionError\): give GPT-2's model\.safetensors as a"):
+    with pytest.raises(InputError, match=r"does not give it \(ConnectionError\): give its file as gpt2:model"):
         read_token_table("gpt2")
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    with pytest.raises(InputError, match=r"install manyheads\[tokens\], or give"):
+    with pytest.raises(InputError, match=r"install manyheads\[tokens\], or give its"):
         read_token_table("gpt2")
 
 
@@ -187,8 +194,8 @@ def test_a_run_records_that_its_table_is_reduced() -> None:
     run = BlockRun(9, 2, 1, 3, 0, embedding=fingerprint(given), reduction="pca", context=2)
     np.testing.assert_array_equal(table_of(run, given), principal(given, 2))
     assert run.meaning["reduction"] == "pca"
-    wide = BlockRun(9, 5, 1, 3, 0, embedding=fingerprint(given), reduction="pca", context=2)
-    with pytest.raises(InputError, match="need 10 rows of at least 5 numbers"):
+    wide = BlockRun(9, 17, 1, 3, 0, embedding=fingerprint(given), reduction="pca", context=2)
+    with pytest.raises(InputError, match="need 10 rows of at least 17 numbers"):
         table_of(wide, given)
     with pytest.raises(InputError, match="there is nothing to reduce"):
         BlockRun(9, 2, 1, 3, 0, reduction="pca", context=2)

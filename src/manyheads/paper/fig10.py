@@ -35,7 +35,7 @@ def draw(rows: Rows, scale: Scale) -> Figure:
                 ends,
                 line.slope * ends + line.intercept,
                 color=BLUE,
-                label=f"{line.slope:.2f} x {line.intercept:+.2f}, R² = {line.r_squared:.3f}",
+                label=f"{line.slope:.2f} x {_signed(line.intercept)}, R² = {line.r_squared:.3f}",
             )
             axes.plot(
                 ends,
@@ -57,10 +57,11 @@ def caption(rows: Rows, scale: Scale) -> str:
     if len(found) < 3:
         return "Too few thresholds for a fit."
     line = _fit(found)
+    paper = f"{PAPER_SLOPE}·m/d_model {_signed(PAPER_INTERCEPT)}"
     return (
-        f"h* ≈ {line.slope:.2f}·m/d_model {line.intercept:+.2f} over {len(found)} problems ({_slope(line)}). The line "
-        f"is not tied to the origin, since h ≥ 1; the paper's is {PAPER_SLOPE}·m/d_model {PAPER_INTERCEPT:+.2f}. Bars: "
-        "the head counts no test tells from h*."
+        f"h* ≈ {line.slope:.2f}·m/d_model {_signed(line.intercept)} over {len(found)} problems ({_slope(line)}). The "
+        f"line is not tied to the origin, since h ≥ 1; the paper's is {paper}. Bars: the head counts no test tells "
+        "from h*."
     )
 
 
@@ -71,7 +72,7 @@ def claims(rows: Rows, scale: Scale) -> list[Verdict]:
     if len(found) < 3:
         return [missing("5", says, f"{len(found)} of {len(THRESHOLDS)} thresholds were measured")]
     line = _fit(found)
-    measured = f"{line.slope:.2f}·m/d_model {line.intercept:+.2f}, R² {line.r_squared:.3f} ({_slope(line)})"
+    measured = f"{line.slope:.2f}·m/d_model {_signed(line.intercept)}, R² {line.r_squared:.3f} ({_slope(line)})"
     low, high = line.slope_interval
     holds = low <= PAPER_SLOPE <= high and line.r_squared >= 0.7
     return [judged("5", says, measured, holds, "yardstick: the paper's slope lies in our interval, R² ≥ 0.7")]
@@ -84,3 +85,7 @@ def _fit(found: Found) -> Fit:
 
 def _slope(line: Fit) -> str:
     return f"slope 95 %: {line.slope_interval[0]:.2f} to {line.slope_interval[1]:.2f}"
+
+
+def _signed(value: float) -> str:
+    return f"{'−' if value < 0 else '+'} {abs(value):.2f}"

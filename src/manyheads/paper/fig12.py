@@ -37,8 +37,14 @@ def draw(rows: Rows, scale: Scale) -> Figure:
             axes.errorbar(x, y, yerr=errors, fmt="o", color=BLUE, capsize=3, elinewidth=1)
             for panel, one in found:
                 place = (panel.law(), one.key_budget or 0)
+                below = place[1] < PAPER_SLOPE * place[0]  # where the lines run above the point
                 axes.annotate(
-                    f"r = {panel.degree}", place, xytext=(-6, 6), textcoords="offset points", ha="right", fontsize=8.5
+                    f"r = {panel.degree}",
+                    place,
+                    xytext=(6, -12) if below else (-6, 6),
+                    textcoords="offset points",
+                    ha="left" if below else "right",
+                    fontsize=8.5,
                 )
         if len(found) > 1:
             ends = np.array(

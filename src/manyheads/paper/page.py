@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 
-from manyheads.paper.exhibit import BEYOND, CLAIMS, needed
+from manyheads.paper.exhibit import BEYOND, needed
 from manyheads.paper.reproduce import Reproduction, Shown
 from manyheads.paper.verdict import Verdict
 
+SPOKEN = {"fig": "Figure", "table": "Table"}
 NAME, PICTURES = "paper.md", "paper"
-"""The folder of the pictures, beside the page."""
+"""The page, and beside it the folder of its pictures."""
 INTRODUCTION = """
 Every figure and table of "A Capacity-Based Rationale for Multi-Head Attention" (M. Adler, arXiv 2509.22840) that has
 been run here, and each claim beside what was measured. This page and its pictures follow from the rows alone:
@@ -27,7 +29,7 @@ CHOICES = """
 - Key budgets: 12 for each head count, evenly on a logarithmic axis from 0.35 to 2.4 times m'·log2 m/d_model, a fifth
   apart, rounded to whole key widths. Where a run takes long the window ends sooner: 0.35 to 2.0 at (512, 16), 0.6 to
   1.3 at (1024, 32), 0.3 to 1.0 at (1024, 128), 0.45 to 1.0 at (2048, 256) and (4096, 512). For r ≥ 2 it is 0.2 to 1.2,
-  for r ≥ 16 0.3 to 1.2, under softmax 0.35 to 4, for values 0.5 to 6. The paper does not state its grids.
+  for r ≥ 16 0.15 to 0.6, under softmax 0.35 to 4, for values 0.5 to 6. The paper does not state its grids.
 - Head counts: powers of two up to 64, as in the paper.
 - W_Q, W_K start with standard deviation d_model^(−1/2). Weights at the stop are tested, not the best ones.
 - (1024, 32) is absent from the paper's Table 2 and is trained for up to 80,000 steps; 3 seeds at (2048, 256) and
@@ -39,6 +41,7 @@ CHOICES = """
   of 3 seeds and each length; d_k = (4·ln m)².
 - One head or many: d_model = 256, 2 seeds, a width counts if all 5 draws separate with the best threshold; under
   softmax in 30 contexts of 32, with one scale of the logits for all of them.
+- Figure 7: batch, rate, steps and, on two cores, its size are in its caption; docs/block.md says how they were chosen.
 - Clocks are read while nothing else of the reproduction runs; the quickest round counts. The lower bound beside the
   regular graphs takes 32 bits a weight.
 - The paper's D_K* are read off Table 1 as d_k* times the likeliest power of two: inference, not publication.
@@ -88,25 +91,20 @@ def verdict_table(verdicts: Sequence[Verdict]) -> str:
 
 
 def _section(one: Shown) -> str:
-    heading = f"### {one.title}" if one.name in BEYOND else f"### {_spoken(one.name)}: {one.title}"
+    number = re.fullmatch(r"(fig|table)(\d+)", one.name)
+    heading = f"### {SPOKEN[number[1]]} {number[2]}: {one.title}" if number else f"### {one.title}"
     missing = f" {one.runs - one.done:,} of its {one.runs:,} runs are missing." if one.done < one.runs else ""
     return "\n\n".join(
         [heading, *([f"![{one.title}]({PICTURES}/{one.name}.png)"] if one.done else []), one.caption + missing]
     )
 
 
-def _spoken(name: str) -> str:
-    if name in CLAIMS:
-        return name.replace("_", " ").capitalize()
-    return name.replace("fig", "Figure ").replace("table", "Table ")
-
-
 def _made(reproduction: Reproduction, names: Sequence[str]) -> str:
     runs = needed(names, reproduction.scale, reproduction.rows)
     rows = reproduction.rows.of(runs)
     machine = ", ".join(f"{name} {value}" for name, value in sorted(reproduction.rows.machine.items()))
-    seconds, steps = sum(row.seconds for row in rows), sum(row.steps for row in rows)
+    minutes, steps = sum(row.seconds for row in rows) / 60, sum(row.steps for row in rows)
     return (
-        f"{len(rows):,} of {len(runs):,} runs, {steps / 1e6:,.0f} million steps, {seconds / 3600:.1f} hours of a core. "
-        f"Machine: {machine or 'unknown'}."
+        f"{len(rows):,} of {len(runs):,} runs, {steps / 1e6:,.0f} million steps, {minutes:,.0f} minutes of one core or "
+        f"{minutes / 2:,.0f} of two. Machine: {machine or 'unknown'}."
     )

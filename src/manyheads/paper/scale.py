@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from manyheads.errors import InputError
+from manyheads.paper.block_setting import LAPTOP, BlockSetting
 
 LARGEST = ((2048, 256), (4096, 512))  # "3 seeds for the largest points" (Sec. 6.1), read as these two
 
@@ -18,6 +19,7 @@ class Scale:
     up_to: int | None = None  # the most items of a panel; larger ones are left out, and named
     steps: int | None = None  # None: Table 2's limits
     quick: bool = False
+    block: BlockSetting = LAPTOP  # of Figure 7
 
     def __post_init__(self) -> None:
         for name, least in (("seeds", 2), ("up_to", 64), ("steps", 1)):

@@ -9,17 +9,19 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from typing import ClassVar
 
+from manyheads.block.run import BlockRun
 from manyheads.embedding import one_hot
 from manyheads.errors import InputError
 from manyheads.meaning import meaning_id
 from manyheads.retrieval.run import RetrievalRun
-from manyheads.sweep import Ended, LayerTrainer, RetrievalTrainer, Trainer
+from manyheads.sweep import BlockTrainer, Ended, LayerTrainer, RetrievalTrainer, Trainer
 from manyheads.sweep.record import Meant
 from manyheads.training import Run, fingerprint
 from manyheads.training.run import GIVEN
 
 Scores = Mapping[str, float | int | None]
 RETRIEVALS = RetrievalTrainer()
+Blocks = Mapping[str, BlockTrainer]  # who trains blocks on an embedding, by how runs name it
 
 
 @dataclass(frozen=True)
@@ -71,28 +73,34 @@ class Maker:
         return Ended("converged", scores, steps=0, seconds=time.perf_counter() - begun, curve=())
 
 
-def trainer_of(run: Meant) -> Trainer:
+def trainer_of(run: Meant, blocks: Blocks) -> Trainer:
     """Who makes a run of the paper."""
     if isinstance(run, Trial):
         return Maker(run.KIND)
     if isinstance(run, RetrievalRun):
         return RETRIEVALS
+    if isinstance(run, BlockRun):
+        return blocks[run.embedding]
     assert isinstance(run, Run)
     return _layer_trainer(run.items if run.embedding.startswith(GIVEN) else None)
 
 
-def is_possible(run: Meant) -> bool:
+def is_possible(run: Meant, blocks: Blocks) -> bool:
     """Whether this machine can make the run; what it cannot make stays missing, and is counted as such."""
     if isinstance(run, RetrievalRun):
         return RETRIEVALS.refusal(run) is None
+    if isinstance(run, BlockRun):
+        return run.embedding in blocks
     return not isinstance(run, Trial) or run.refusal() is None
 
 
-def in_turns(runs: Sequence[Meant]) -> list[tuple[Trainer, bool, list[Meant]]]:
+def in_turns(runs: Sequence[Meant], blocks: Blocks) -> list[tuple[Trainer, bool, list[Meant]]]:
     """The runs by who makes them, and whether one at a time; those that want the machine to themselves come first."""
     grouped: dict[tuple[Trainer, bool], list[Meant]] = {}
     for run in runs:
-        grouped.setdefault((trainer_of(run), isinstance(run, Trial) and run.ALONE), []).append(run)
+        trainer = trainer_of(run, blocks)
+        alone = trainer.device != "cpu" if isinstance(trainer, BlockTrainer) else isinstance(run, Trial) and run.ALONE
+        grouped.setdefault((trainer, alone), []).append(run)
     return sorted(
         ((trainer, alone, group) for (trainer, alone), group in grouped.items()), key=lambda turn: not turn[1]
     )
