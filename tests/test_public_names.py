@@ -10,10 +10,13 @@ import pytest
 
 import manyheads
 import manyheads.block
+import manyheads.retrieval
 
 
 @pytest.mark.parametrize(
-    "package", [manyheads, manyheads.block, manyheads.sweep, manyheads.training], ids=lambda package: package.__name__
+    "package",
+    [manyheads, manyheads.block, manyheads.retrieval, manyheads.sweep, manyheads.training],
+    ids=lambda package: package.__name__,
 )
 def test_every_public_name_is_there(package: ModuleType) -> None:
     for name in package.__all__:

@@ -31,6 +31,7 @@ VERBS = ("list", "claims")
 TITLES = {
     "all": "the whole paper, each run once",
     "beyond": "everything past the paper; searches, so about as many runs",
+    "retrieval": "the paper on head counts, arXiv 2510.06662; needs torch",
 }
 
 
@@ -39,13 +40,14 @@ class Paper:
     """Run the paper's experiments again, draw its figures, and put each claim beside what was measured.
 
     Say what: all, some of fig1 … fig13, table1, table2 and the claims without a picture (split_cost, …); `beyond`, all
-    that goes past the paper; or `list` (what there is, what each needs and how long it takes here) or `claims` (the
-    verdicts on what is there). fig7, a whole Transformer block, takes hours and is no part of all: ask for it by name.
-    Every run is stored as soon as it ends: stop at any time, and the same command goes on where it stopped.
+    that goes past the paper; `retrieval`, another paper, on head counts (arXiv 2510.06662); or `list` (what there is,
+    what each needs and how long it takes here) or `claims` (the verdicts on what is there). fig7, a whole Transformer
+    block, takes hours and is no part of all: ask for it by name. Every run is stored as soon as it ends: stop at any
+    time, and the same command goes on where it stopped.
     """
 
     what: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="[WHAT …]")] = ("all",)
-    """all, beyond, list, claims, or names such as fig3 table1 beyond_exact."""
+    """all, beyond, retrieval, list, claims, or names such as fig3 table1 beyond_exact."""
     quick: Flag = False
     """A sketch in minutes: 3 seeds, fewer points, at most 512 items and 1024 relations; marked as such."""
     seeds: Count = None
@@ -62,7 +64,7 @@ class Paper:
     save_rows: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = None
     """Write the rows behind the figures (.jsonl.gz)."""
     out: Path = Path("paper-output")
-    """Where paper.md is written, and beside it a folder paper with the pictures."""
+    """Where paper.md (head-count.md) is written, and beside it a folder paper (head-count) with the pictures."""
     workers: Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="(default: one a core)")] = None
     """How many runs are trained at once."""
     dask: Annotated[str | None, tyro.conf.arg(metavar="ADDRESS", help_behavior_hint="")] = None
@@ -97,7 +99,7 @@ class Paper:
 
     def _names(self) -> tuple[str, ...]:
         """The exhibits asked for."""
-        from manyheads.paper import BEYOND, NAMES
+        from manyheads.paper import BEYOND, NAMES, RETRIEVAL
 
         words = tuple(dict.fromkeys(self.what))
         if len(words) > 1 and set(words) != {"all", "beyond"}:
@@ -105,13 +107,16 @@ class Paper:
                 if verb in words:
                     raise InputError(f"'{verb}' stands alone, without {', '.join(w for w in words if w != verb)}")
         if "list" in words:
-            return (*NAMES, *BEYOND)
-        groups = {"all": NAMES, "claims": NAMES, "beyond": BEYOND}
-        return tuple(dict.fromkeys(name for word in words for name in groups.get(word, (word,))))
+            return (*NAMES, *BEYOND, *RETRIEVAL)
+        groups = {"all": NAMES, "claims": NAMES, "beyond": BEYOND, "retrieval": RETRIEVAL}
+        names = tuple(dict.fromkeys(name for word in words for name in groups.get(word, (word,))))
+        if 0 < len(set(names) & set(RETRIEVAL)) < len(names):
+            raise InputError("retrieval is another paper, with a page of its own: ask for it alone")
+        return names
 
     def _rows(self, names: Sequence[str], shown: Sequence[str], scale: Scale, chosen: Chosen) -> Rows:
         """The rows of what is shown, once those of the names have been made."""
-        from manyheads.paper import HOURS, read_rows, stored_rows
+        from manyheads.paper import HOURS, RETRIEVAL, read_rows, stored_rows
         from manyheads.paper.fig7 import runs as block_runs
         from manyheads.paper.reproduce import known_rows, left, measure_rows
         from manyheads.sweep import Store
@@ -121,7 +126,8 @@ class Paper:
         if self.what == ("claims",):
             with Store.read(self.store) as store:
                 return known_rows(shown, store, scale)
-        with asked_workers(self.workers, self.dask) as workers, Store.write(self.store) as store:
+        apart = set(names) <= set(RETRIEVAL)  # torch holds Python's lock between its kernels
+        with asked_workers(self.workers, self.dask, apart=apart) as workers, Store.write(self.store) as store:
 
             def standing() -> tuple[int, int]:
                 rows = known_rows(names, store, scale)
@@ -156,14 +162,14 @@ class Paper:
 
     def _present(self, names: Sequence[str], rows: Rows, scale: Scale) -> Answer:
         from manyheads.cli.shown import shown_files
-        from manyheads.paper import needed, write_rows
-        from manyheads.paper.page import PICTURES, page
+        from manyheads.paper import RETRIEVAL, head_count_page, needed, page, write_rows
         from manyheads.paper.reproduce import draw, report
 
+        written_as = head_count_page if set(names) <= set(RETRIEVAL) else page
         made = report(names, rows, scale)
-        pictures = draw(made, self.out / PICTURES)
-        told = self.out / "paper.md"
-        told.write_text(page(made), encoding="utf-8")
+        pictures = draw(made, self.out / written_as.PICTURES)
+        told = self.out / written_as.NAME
+        told.write_text(written_as.page(made), encoding="utf-8")
         written = [*pictures, told]
         if self.save_rows is not None:
             write_rows(self.save_rows, rows, needed(names, scale, rows))
@@ -177,7 +183,7 @@ class Paper:
         from rich.table import Table
 
         from manyheads.block.run import BlockRun
-        from manyheads.paper import BEYOND, NAMES, exhibit, needed, read_rows
+        from manyheads.paper import BEYOND, NAMES, RETRIEVAL, exhibit, needed, read_rows
         from manyheads.paper.estimate import Speed
         from manyheads.paper.reproduce import known_rows
         from manyheads.sweep import Store
@@ -196,8 +202,8 @@ class Paper:
         for heading in ("name", "runs", "stored", "time left", "what"):
             table.add_column(heading, justify="right" if heading in ("runs", "stored", "time left") else "left")
         facts = []
-        for name in (*names, "all", "beyond"):
-            group = {"all": NAMES, "beyond": BEYOND}.get(name, (name,))
+        for name in (*names, "all", "beyond", "retrieval"):
+            group = {"all": NAMES, "beyond": BEYOND, "retrieval": RETRIEVAL}.get(name, (name,))
             runs = needed(group, scale, rows, foresee=True)
             missing = [run for run in runs if run.id not in rows]
             blocks = [run for run in missing if isinstance(run, BlockRun)]

@@ -10,12 +10,12 @@ if TYPE_CHECKING:
     from manyheads.sweep import Workers
 
 
-def asked_workers(workers: int | None, dask_address: str | None) -> Workers:
-    """What --workers and --dask ask for; not both."""
-    from manyheads.sweep import dask, threads
+def asked_workers(workers: int | None, dask_address: str | None, *, apart: bool = False) -> Workers:
+    """What --workers and --dask ask for; not both. `apart` wants processes where threads would wait for each other."""
+    from manyheads.sweep import dask, processes, threads
 
     if dask_address is None:
-        return threads(workers)
+        return processes(workers) if apart else threads(workers)
     if workers is not None:
         raise InputError("--workers does not apply: the Dask cluster has its own")
     return dask(dask_address)

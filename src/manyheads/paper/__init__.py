@@ -1,6 +1,18 @@
 """The paper, again: a module for each of its figures and tables, and every claim beside what was measured."""
 
-from manyheads.paper.exhibit import BEYOND, CLAIMS, FIGURES, HOURS, NAMES, TABLES, Exhibit, exhibit, needed, verdicts
+from manyheads.paper.exhibit import (
+    BEYOND,
+    CLAIMS,
+    FIGURES,
+    HOURS,
+    NAMES,
+    RETRIEVAL,
+    TABLES,
+    Exhibit,
+    exhibit,
+    needed,
+    verdicts,
+)
 from manyheads.paper.rows import Row, Rows, read_rows, stored_rows, write_rows
 from manyheads.paper.scale import Scale
 from manyheads.paper.verdict import Verdict
@@ -11,6 +23,7 @@ __all__ = [
     "FIGURES",
     "HOURS",
     "NAMES",
+    "RETRIEVAL",
     "TABLES",
     "Exhibit",
     "Row",

@@ -12,6 +12,7 @@ from numpy import ndarray
 from scipy.optimize import nnls
 
 from manyheads.paper.trial import Trial
+from manyheads.retrieval.run import RetrievalRun
 from manyheads.sweep.record import Meant
 from manyheads.training import Run, train
 from manyheads.training.native import step_flops
@@ -46,6 +47,7 @@ class Speed:
         trained = EVALUATION * STOPPED_EARLY * sum(run.steps * float(_work(run) @ self.by) for run in layers)
         trials = [run for run in runs if isinstance(run, Trial)]
         shared, alone = (sum(run.seconds(self.flops) for run in trials if run.ALONE is one) for one in (False, True))
+        shared += sum(_retrieval_seconds(run, self.flops) for run in runs if isinstance(run, RetrievalRun))
         return (trained + shared) / (workers or os.cpu_count() or 1) + alone
 
 
@@ -53,6 +55,14 @@ def _work(run: Run) -> Float64[ndarray, " 3"]:
     """One step, the operations of its projections, and all others: among scores the engine is slower."""
     projections = 8 * run.context * run.d_model * run.key_budget
     return np.array([1.0, projections, step_flops(run) - projections])
+
+
+def _retrieval_seconds(run: RetrievalRun, flops: float) -> float:
+    """Skinny products, far from the peak: a tenth of it, and a share of what a step costs however small it is."""
+    tokens = run.batch * run.length
+    work = 6 * tokens * run.mlp_width * (run.input_width + 2 * run.heads)
+    work += 12 * (run.layers - 1) * tokens * run.embedding * (run.length + run.mlp_width)
+    return run.steps * (2e-4 + work / (0.1 * flops))
 
 
 def _numpy_flops() -> float:

@@ -58,15 +58,18 @@ CLAIMS = (  # what the paper says without a picture of its own
 NAMES = (*FIGURES, *TABLES, *CLAIMS)
 HOURS = ("fig7",)  # takes hours by itself, so that it is asked for by its name and shown wherever its rows are
 BEYOND = ("beyond_grid", "beyond_exact", "beyond_freedom", "beyond_sensitivity")  # past the paper
+RETRIEVAL = ("retrieval_heads", "retrieval_variants", "retrieval_width", "retrieval_digits")  # arXiv 2510.06662
 
 
 def exhibit(name: str) -> Exhibit:
     """The module of this name; an unknown one is refused with those there are."""
-    known = (*NAMES, *HOURS, *BEYOND)
+    known = (*NAMES, *HOURS, *BEYOND, *RETRIEVAL)
     if name not in known:
         near = difflib.get_close_matches(name, known, n=1)
         hint = f" (did you mean {near[0]}?)" if near else ""
-        raise InputError(f"there is no '{name}' in the paper{hint}: choose from all, beyond, {', '.join(known)}")
+        raise InputError(
+            f"there is no '{name}' in the paper{hint}: choose from all, beyond, retrieval, {', '.join(known)}"
+        )
     return cast(Exhibit, import_module(f"manyheads.paper.{name}"))
 
 

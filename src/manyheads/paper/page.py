@@ -12,8 +12,8 @@ from manyheads.paper.reproduce import Reproduction, Shown
 from manyheads.paper.verdict import Verdict
 
 SPOKEN = {"fig": "Figure", "table": "Table"}
-PICTURES = "paper"
-"""The folder of the pictures, beside the page."""
+NAME, PICTURES = "paper.md", "paper"
+"""The page, and beside it the folder of its pictures."""
 INTRODUCTION = """
 Every figure and table of "A Capacity-Based Rationale for Multi-Head Attention" (M. Adler, arXiv 2509.22840) that has
 been run here, and each claim beside what was measured. This page and its pictures follow from the rows alone:

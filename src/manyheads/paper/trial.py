@@ -13,12 +13,14 @@ from manyheads.block.run import BlockRun
 from manyheads.embedding import one_hot
 from manyheads.errors import InputError
 from manyheads.meaning import meaning_id
-from manyheads.sweep import BlockTrainer, Ended, LayerTrainer, Trainer
+from manyheads.retrieval.run import RetrievalRun
+from manyheads.sweep import BlockTrainer, Ended, LayerTrainer, RetrievalTrainer, Trainer
 from manyheads.sweep.record import Meant
 from manyheads.training import Run, fingerprint
 from manyheads.training.run import GIVEN
 
 Scores = Mapping[str, float | int | None]
+RETRIEVALS = RetrievalTrainer()
 Blocks = Mapping[str, BlockTrainer]  # who trains blocks on an embedding, by how runs name it
 
 
@@ -75,6 +77,8 @@ def trainer_of(run: Meant, blocks: Blocks) -> Trainer:
     """Who makes a run of the paper."""
     if isinstance(run, Trial):
         return Maker(run.KIND)
+    if isinstance(run, RetrievalRun):
+        return RETRIEVALS
     if isinstance(run, BlockRun):
         return blocks[run.embedding]
     assert isinstance(run, Run)
@@ -83,6 +87,8 @@ def trainer_of(run: Meant, blocks: Blocks) -> Trainer:
 
 def is_possible(run: Meant, blocks: Blocks) -> bool:
     """Whether this machine can make the run; what it cannot make stays missing, and is counted as such."""
+    if isinstance(run, RetrievalRun):
+        return RETRIEVALS.refusal(run) is None
     if isinstance(run, BlockRun):
         return run.embedding in blocks
     return not isinstance(run, Trial) or run.refusal() is None

@@ -15,7 +15,7 @@ def sum_of_maxima(
     length: int,
     *,
     box: tuple[float, float] = (0.0, 1.0),
-    subsets: tuple[Int64[ndarray, " places"], ...] | None = None,
+    subsets: tuple[Int64[ndarray, _], ...] | None = None,
 ) -> RetrievalTask:
     """y = Σ_i max over t of a_iᵀx(t), the rows of `directions` being a_i: f_i = −a_iᵀx and F0 = −Σ z_i."""
     things, width = directions.shape

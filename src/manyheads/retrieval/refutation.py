@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import product
 from typing import Literal
 
 import numpy as np
@@ -86,24 +87,40 @@ def _equal(task: RetrievalTask, rng: np.random.Generator) -> Float64[ndarray, "n
 def _adversarial(
     task: RetrievalTask, inverse_temperature: float, rng: np.random.Generator
 ) -> Float64[ndarray, "n length width"]:
-    """For each feature one token with a small value, and all others (1 + c)/β above it, found between two tokens."""
-    found = []
-    tokens = rng.uniform(*task.box, size=(200, task.width))
+    """For each feature one token (1 + c)/β below all others: far down, and right below the top of its range.
+
+    At the top, what lies outside S_i weighs as much as it ever can.
+    """
+    found, tokens = [], _candidates(task, rng)
     for number, feature in enumerate(task.features):
         places = np.flatnonzero(task.members[number])
-        rivals = float(softness(np.array([len(places) - 1.0]))[0])
+        gap = (1 + float(softness(np.array([len(places) - 1.0]))[0])) / inverse_temperature
         values = np.asarray(feature.value(tokens[None]), dtype=np.float64)[0]
         _check_range(values, feature.low, feature.high, number)
-        for start in np.argsort(values)[:10]:
-            wanted = values[start] + (1 + rivals) / inverse_temperature
-            above = tokens[values > wanted]
-            if not len(above):
-                continue
-            rival = _between(feature.value, tokens[start], above[0], wanted)
-            sequence = np.repeat(rival[None], task.length, axis=0)
-            sequence[places[0]] = tokens[start]
-            found.append(sequence)
+        order = np.argsort(values)
+        bottom, top = order[0], order[-1]
+        if values[top] - values[bottom] <= gap:
+            continue
+        for start in order[:10][values[order[:10]] + gap < values[top]]:
+            rival = _between(feature.value, tokens[start], tokens[top], values[start] + gap)
+            found.append(_one_below(tokens[start], rival, task.length, places[0]))
+        lower = _between(feature.value, tokens[bottom], tokens[top], values[top] - gap)
+        found.append(_one_below(lower, tokens[top], task.length, places[0]))
     return np.array(found).reshape(-1, task.length, task.width)
+
+
+def _candidates(task: RetrievalTask, rng: np.random.Generator) -> Float64[ndarray, "tokens width"]:
+    """Tokens all over the box, and its corners where there are not too many."""
+    corners = np.array(list(product(task.box, repeat=task.width))) if task.width <= 8 else np.empty((0, task.width))
+    return np.concatenate([corners, rng.uniform(*task.box, size=(200, task.width))])
+
+
+def _one_below(
+    low: Float64[ndarray, " width"], others: Float64[ndarray, " width"], length: int, place: int | np.integer
+) -> Float64[ndarray, "length width"]:
+    sequence = np.repeat(others[None], length, axis=0)
+    sequence[place] = low
+    return sequence
 
 
 def _between(

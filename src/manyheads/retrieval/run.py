@@ -43,6 +43,7 @@ class RetrievalRun:
     problem_seed: int | None = None
     training_examples: int = 8_000
     validation_examples: int = 2_000
+    initial_sharpness: float = 0.0  # ln β of every head before training
     batch: int = 128
     learning_rate: float = 1e-2
     warm_up: int = 100  # steps in which the rate rises to its height

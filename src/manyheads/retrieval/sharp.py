@@ -16,9 +16,9 @@ for every sequence once W·e^(−1−c) ≤ c, that is c·e^c ≥ W/e. Hence
     0 ≤ z̃ − z ≤ c/β    with    c = LambertW(W/e),
 
 with equality where all others are exactly (1 + c)/β above the minimum: the bound is attained, and below the usual
-ln(1 + W)/β. Taking c/(2β) off leaves an error of at most c/(2β) to either side. An encoder that is within δ of f_i
-moves the minimum by at most δ, and F0 with |∂F0/∂z_i| ≤ L_i turns errors e_i into at most Σ L_i·e_i; an MLP within δ0
-of F0 adds δ0. The length T enters through c alone, which grows like ln T − ln ln T.
+ln(1 + W)/β. Taking c/(2β) off leaves an error of at most c/(2β) to either side. An encoder that is within δ of f_i (and
+cut off at high_i, by its ReLU) moves the minimum by at most δ, and F0 with |∂F0/∂z_i| ≤ L_i turns errors e_i into at
+most Σ L_i·e_i; an MLP within δ0 of F0 adds δ0. The length T enters through c alone, which grows like ln T − ln ln T.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class SharpHeads:
         """z̃_i, centred: off by at most c/(2β) to either side."""
         task, beta = self.task, self.inverse_temperature
         high = np.array([feature.high for feature in task.features])
-        below = np.where(task.members.T, high - task.values(x), 0.0)
+        below = np.where(task.members.T, np.maximum(high - task.values(x), 0.0), 0.0)  # as a ReLU leaves it
         scores = beta * (below - self.penalty * ~task.members.T)
         attention = np.exp(scores - scores.max(axis=1, keepdims=True))
         attention /= attention.sum(axis=1, keepdims=True)

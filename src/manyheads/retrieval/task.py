@@ -52,7 +52,7 @@ class RetrievalTask:
     places is allowed, with a warning: the theorems do not cover it. A maximum of f is a minimum of −f.
 
     >>> spread = RetrievalTask(
-    ...     features=(Feature(lambda x: x[..., 0], 0, 1), Feature(lambda x: -x[..., 0], -1, 0)),
+    ...     features=(Feature(lambda x: x[..., 0], 0.0, 1.0), Feature(lambda x: -x[..., 0], -1.0, 0.0)),
     ...     combination=Combination(lambda z: -z[..., 1] - z[..., 0]),
     ...     length=3, width=1)
     >>> spread.targets(np.array([[[0.25], [0.5], [1.0]]]))
@@ -63,7 +63,7 @@ class RetrievalTask:
     combination: Combination
     length: int
     width: int
-    subsets: tuple[Int64[ndarray, " places"], ...] | None = None
+    subsets: tuple[Int64[ndarray, _], ...] | None = None
     box: tuple[float, float] = (0.0, 1.0)  # of every coordinate of every token
 
     def __post_init__(self) -> None:
@@ -139,7 +139,7 @@ class RetrievalTask:
             raise InputError(f"a sequence of this task has the shape {(self.length, self.width)}, not {x.shape[1:]}")
 
 
-def _check_subsets(subsets: Sequence[Int64[ndarray, " places"]], dimension: int, length: int) -> None:
+def _check_subsets(subsets: Sequence[Int64[ndarray, _]], dimension: int, length: int) -> None:
     if len(subsets) != dimension:
         raise InputError(f"{dimension} features need {dimension} subsets of places, not {len(subsets)}")
     for number, places in enumerate(subsets, start=1):

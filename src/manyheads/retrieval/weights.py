@@ -78,7 +78,7 @@ def initial_weights(run: RetrievalRun) -> Weights:
         key=normal(L, h, E, n, variance=1 / (E * n)),
         value=normal(L, h, E, n, variance=1 / E),
         output=normal(L, h, n, E, variance=1 / E),  # h·n = E numbers go into each
-        sharpness=zeros(L, h),
+        sharpness=torch.full((L, h), run.initial_sharpness, dtype=torch.float64),
         rise=normal(L - 1, E, N, variance=1 / E),
         rise_bias=zeros(L - 1, N),
         fall=normal(L - 1, N, E, variance=1 / N),

@@ -54,9 +54,11 @@ def _one(task: Task, run: Meant, stopped: Callable[[], bool]) -> Record:
 
 
 def _together(task: Task, trainer: GroupTrainer, stopped: Callable[[], bool]) -> list[Record]:
+    """All runs in one call, which may take as long as they might one after the other."""
+    limit = None if task.time_limit is None else task.time_limit * len(task.runs)
     try:
-        with _ended_by_force(task.time_limit):
-            ended = trainer.train_together(task.runs, time_limit=task.time_limit, keep_going=lambda: not stopped())
+        with _ended_by_force(limit):
+            ended = trainer.train_together(task.runs, time_limit=limit, keep_going=lambda: not stopped())
         return [Record.of(run, trainer.kind, trainer.engine, one) for run, one in zip(task.runs, ended, strict=True)]
     except Exception as error:
         message = f"{type(error).__name__}: {error}"
