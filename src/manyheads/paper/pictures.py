@@ -99,9 +99,13 @@ def found_thresholds(
     return [(panel, one) for panel, one in found if one.key_budget is not None]
 
 
-def legend(axes: Axes, *, loc: Literal["upper left", "lower left"]) -> None:
+def legend(axes: Axes, *, loc: Literal["upper left", "lower left", "beside"]) -> None:
     """The legend of what was drawn, if anything was."""
-    if axes.get_legend_handles_labels()[1]:
+    if not axes.get_legend_handles_labels()[1]:
+        return
+    if loc == "beside":
+        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    else:
         axes.legend(loc=loc)
 
 

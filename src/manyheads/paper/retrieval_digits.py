@@ -5,6 +5,7 @@ from __future__ import annotations
 from matplotlib.figure import Figure
 
 from manyheads.draw.style import look, panels
+from manyheads.paper.pictures import legend
 from manyheads.paper.retrieval_setting import Setting, over_heads, over_lengths
 from manyheads.paper.rows import Rows
 from manyheads.paper.scale import Scale
@@ -31,10 +32,10 @@ def draw(rows: Rows, scale: Scale) -> Figure:
         figure, (line,) = panels(1, 2)
         over_heads(line[0], SETTING, rows, scale)
         line[0].set_ylabel("NMSE, the best seed")
-        line[0].legend(loc="lower left")
+        legend(line[0], loc="lower left")
         over_lengths(line[1], SETTING, rows, scale)
         line[1].set_ylabel("mean NMSE")
-        line[1].legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
+        legend(line[1], loc="beside")
     return figure
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from matplotlib.figure import Figure
 
 from manyheads.draw.style import look, panels
+from manyheads.paper.pictures import legend
 from manyheads.paper.retrieval_heads import SETTING
 from manyheads.paper.retrieval_setting import HEAD_COLOURS, Setting
 from manyheads.paper.rows import Rows
@@ -46,7 +47,7 @@ def draw(rows: Rows, scale: Scale) -> Figure:
         axes.set_xlabel("width N of the MLPs")
         axes.set_ylabel("NMSE, the best seed")
         axes.set_title(f"n = 8, D = 4, T = {LENGTH}")
-        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
+        legend(axes, loc="beside")
     return figure
 
 
