@@ -45,16 +45,16 @@ def test_ids_are_those_of_the_meaning_alone() -> None:
 def test_clocks_come_first_and_alone() -> None:
     drawn, given = Run(64, 64, 1, 5, seed=0), Run(64, 64, 1, 5, seed=0, embedding=one_hot_name(64))
     clock = SplitClock("kernel", "training", 64, 64, 16, (1,), 1)
-    turns = in_turns([drawn, given, clock])
+    turns = in_turns([drawn, given, clock], {})
     assert [(alone, group) for _, alone, group in turns] == [(True, [clock]), (False, [drawn]), (False, [given])]
-    assert trainer_of(drawn).refusal(drawn) is None
-    assert trainer_of(given).refusal(given) is None
+    assert trainer_of(drawn, {}).refusal(drawn) is None
+    assert trainer_of(given, {}).refusal(given) is None
     assert LayerTrainer().refusal(given) is not None
 
 
 def test_one_hot_layers_train_on_one_hot_items() -> None:
     run = Run(32, 32, 1, 8, seed=0, embedding=one_hot_name(32), steps=300)
-    ended = trainer_of(run).train(run, time_limit=None, keep_going=lambda: True)
+    ended = trainer_of(run, {}).train(run, time_limit=None, keep_going=lambda: True)
     assert ended.scores["micro_f1"] == train(run, embedding=one_hot(32)).micro_f1
 
 
@@ -144,7 +144,7 @@ def test_bounds_are_those_of_the_formulas() -> None:
         assert found.lower == pytest.approx((math.log2(graphs) / 32 - 1) / 64)
 
 
-@pytest.mark.parametrize(("slope", "verdict"), [(0.46, "reproduced"), (0.9, "differs"), (0.25, "differs")])
+@pytest.mark.parametrize(("slope", "verdict"), [(0.46, "reproduced"), (0.58, "reproduced"), (0.25, "differs")])
 def test_thresholds_slightly_below_the_construction(slope: float, verdict: str) -> None:
     found = outcomes("bounds_gap", lambda run: made_up(run, slope=slope, single=True), FINE)
     assert found == {"22a": verdict, "22b": "reproduced"}
