@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 from jaxtyping import Float32
 from numpy import ndarray
 
 from manyheads.block.run import BlockRun
-
-Stopped = Literal["limit", "diverged", "cancelled", "timeout"]
+from manyheads.training.course import Stopped
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,14 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from manyheads.block.outcome import Answers, BlockCheck, BlockOutcome, Stopped
+from manyheads.block.outcome import Answers, BlockCheck, BlockOutcome
 from manyheads.block.problem import table_of
 from manyheads.block.run import BlockRun
 from manyheads.errors import InputError
+from manyheads.training.course import Course, cut
 from manyheads.training.problem import Stream
 
 STRIDE = 8
@@ -21,29 +21,16 @@ STRIDE = 8
 
 
 @dataclass
-class Course:
-    """How one run goes: its validation checks, and what ended it."""
+class BlockCourse(Course):
+    """How one block goes: also its validation checks, and the best of them."""
 
-    run: BlockRun
     curve: list[BlockCheck] = field(default_factory=list)
     best: BlockCheck | None = None
-    stopped: Stopped | None = None
-    steps: int = 0
     seconds: float = 0.0
-    losses: list[float] = field(default_factory=list)  # since the last check
-
-    def advance(self, losses: Float[ndarray, " steps"]) -> None:
-        """Note the losses of these steps; the first that is not finite ends the run."""
-        unsound = np.flatnonzero(~np.isfinite(losses))
-        self.steps += int(unsound[0]) + 1 if unsound.size else len(losses)
-        self.losses += losses.tolist()
-        if unsound.size:
-            self.stopped = "diverged"
 
     def check(self, answers: Answers) -> bool:
         """Note a validation check, and say whether it is the best so far."""
-        self.curve.append(BlockCheck(self.steps, answers.accuracy, float(np.mean(self.losses))))
-        self.losses = []
+        self.curve.append(BlockCheck(self.steps, answers.accuracy, self.mean_loss()))
         if self.best is not None and answers.accuracy <= self.best.accuracy:
             return False
         self.best = self.curve[-1]
@@ -73,7 +60,7 @@ def train_blocks(
         raise InputError("a block needs torch: install manyheads[torch]") from None
     batch = Batch(runs, tables, device=device)
     limit, every = batch.run.steps, batch.run.validate_every
-    courses = [Course(run) for run in runs]
+    courses = [BlockCourse() for _ in runs]
     while batch.step < limit and (going := [n for n, course in enumerate(courses) if course.stopped is None]):
         losses = batch.advance(min(STRIDE, every - batch.step % every, limit - batch.step))
         for n in going:
@@ -88,17 +75,17 @@ def train_blocks(
                     batch.keep(n)
             progress([courses[n].curve[-1] for n in going if courses[n].stopped is None])
         seconds = time.perf_counter() - begun
-        cut = _cut(seconds, time_limit, keep_going) if batch.step < limit else None
+        ended = cut(seconds, time_limit, keep_going) if batch.step < limit else None
         for n in going:
             courses[n].seconds = seconds
-            courses[n].stopped = courses[n].stopped or cut
+            courses[n].stopped = courses[n].stopped or ended
     trained = time.perf_counter()
     whole = [course.stopped is None for course in courses]
     tests = batch.evaluate(batch.best, Stream.TEST, batch.run.test_examples) if any(whole) else []
     tested = time.perf_counter() - trained
     return [
         BlockOutcome(
-            run=course.run,
+            run=run,
             stopped=course.stopped or "limit",
             steps=course.steps,
             best=course.best,
@@ -107,11 +94,5 @@ def train_blocks(
             curve=tuple(course.curve),
             seconds=course.seconds + (tested if whole[n] else 0.0),
         )
-        for n, course in enumerate(courses)
+        for n, (run, course) in enumerate(zip(runs, courses, strict=True))
     ]
-
-
-def _cut(seconds: float, time_limit: float | None, keep_going: Callable[[], bool]) -> Stopped | None:
-    if not keep_going():
-        return "cancelled"
-    return "timeout" if time_limit is not None and seconds > time_limit else None

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from matplotlib.figure import Figure
 
-from manyheads.draw.style import look, panels
-from manyheads.paper.pictures import legend
-from manyheads.paper.retrieval_setting import Setting, over_heads, over_lengths
+from manyheads.paper.retrieval_setting import Setting, heads_and_lengths
 from manyheads.paper.rows import Rows
 from manyheads.paper.scale import Scale
 from manyheads.paper.verdict import Verdict
@@ -28,15 +26,7 @@ def runs(scale: Scale) -> list[RetrievalRun]:
 
 def draw(rows: Rows, scale: Scale) -> Figure:
     """Over the heads and over the length."""
-    with look():
-        figure, (line,) = panels(1, 2)
-        over_heads(line[0], SETTING, rows, scale)
-        line[0].set_ylabel("NMSE, the best seed")
-        legend(line[0], loc="lower left")
-        over_lengths(line[1], SETTING, rows, scale)
-        line[1].set_ylabel("mean NMSE")
-        legend(line[1], loc="beside")
-    return figure
+    return heads_and_lengths(SETTING, rows, scale)
 
 
 def caption(rows: Rows, scale: Scale) -> str:

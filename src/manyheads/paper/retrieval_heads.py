@@ -6,9 +6,7 @@ from statistics import fmean
 
 from matplotlib.figure import Figure
 
-from manyheads.draw.style import look, panels
-from manyheads.paper.pictures import legend
-from manyheads.paper.retrieval_setting import HEADS, LENGTHS, Setting, over_heads, over_lengths
+from manyheads.paper.retrieval_setting import HEADS, LENGTHS, Setting, heads_and_lengths
 from manyheads.paper.rows import Rows
 from manyheads.paper.scale import Scale
 from manyheads.paper.verdict import Verdict, judged, missing
@@ -48,15 +46,7 @@ def runs(scale: Scale) -> list[RetrievalRun]:
 
 def draw(rows: Rows, scale: Scale) -> Figure:
     """Over the heads and over the length."""
-    with look():
-        figure, (line,) = panels(1, 2)
-        over_heads(line[0], SETTING, rows, scale)
-        line[0].set_ylabel("NMSE, the best seed")
-        legend(line[0], loc="lower left")
-        over_lengths(line[1], SETTING, rows, scale)
-        line[1].set_ylabel("mean NMSE (dashed: the paper's)")
-        legend(line[1], loc="beside")
-    return figure
+    return heads_and_lengths(SETTING, rows, scale)
 
 
 def caption(rows: Rows, scale: Scale) -> str:

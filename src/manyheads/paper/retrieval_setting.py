@@ -11,8 +11,10 @@ from typing import Protocol
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
 
-from manyheads.draw.style import GREY
+from manyheads.draw.style import GREY, look, panels
+from manyheads.paper.pictures import legend
 from manyheads.paper.rows import Rows
 from manyheads.paper.scale import Scale
 from manyheads.retrieval.run import RetrievalRun
@@ -164,3 +166,16 @@ def over_lengths(axes: Axes, setting: Setting, rows: Rows, scale: Scale) -> None
     axes.set_xticks(setting.measured_lengths(scale), [str(length) for length in setting.measured_lengths(scale)])
     axes.minorticks_off()
     axes.set_xlabel("tokens T")
+
+
+def heads_and_lengths(setting: Setting, rows: Rows, scale: Scale) -> Figure:
+    """One table twice: the best seed over the heads, the mean over the length."""
+    with look():
+        figure, (line,) = panels(1, 2)
+        over_heads(line[0], setting, rows, scale)
+        line[0].set_ylabel("NMSE, the best seed")
+        legend(line[0], loc="lower left")
+        over_lengths(line[1], setting, rows, scale)
+        line[1].set_ylabel("mean NMSE (dashed: the paper's)" if setting.paper else "mean NMSE")
+        legend(line[1], loc="beside")
+    return figure

@@ -6,40 +6,25 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-from jaxtyping import Float
-from numpy import ndarray
-
 from manyheads.errors import InputError
 from manyheads.retrieval.examples import Examples, examples_of
-from manyheads.retrieval.outcome import RetrievalCheck, RetrievalOutcome, Stopped
+from manyheads.retrieval.outcome import RetrievalCheck, RetrievalOutcome
 from manyheads.retrieval.run import RetrievalRun
+from manyheads.training.course import Course, cut
 
 STRIDE = 20
 """Steps between two looks at the clock."""
 
 
 @dataclass
-class Course:
-    """How one run goes: its validation checks, and what ended it."""
+class RetrievalCourse(Course):
+    """How one network goes: also its validation checks."""
 
     curve: list[RetrievalCheck] = field(default_factory=list)
-    stopped: Stopped | None = None
-    steps: int = 0
-    losses: list[float] = field(default_factory=list)  # since the last check
-
-    def advance(self, losses: Float[ndarray, " steps"]) -> None:
-        """Note the losses of these steps; the first that is not finite ends the run."""
-        unsound = np.flatnonzero(~np.isfinite(losses))
-        self.steps += int(unsound[0]) + 1 if unsound.size else len(losses)
-        self.losses += losses.tolist()
-        if unsound.size:
-            self.stopped = "diverged"
 
     def check(self, nmse: float) -> None:
         """Note a look at the validation set."""
-        self.curve.append(RetrievalCheck(self.steps, nmse, float(np.mean(self.losses))))
-        self.losses = []
+        self.curve.append(RetrievalCheck(self.steps, nmse, self.mean_loss()))
 
 
 def train_retrievals(
@@ -67,7 +52,7 @@ def train_retrievals(
     batch = Batch(runs, [drawn[run.problem, run.task] for run in runs], device=device)
     limit, every, trained = batch.run.steps, batch.run.validate_every, batch.run.training_examples
     validation, training = slice(trained, trained + batch.run.validation_examples), slice(trained)
-    courses = [Course() for _ in runs]
+    courses = [RetrievalCourse() for _ in runs]
     while batch.step < limit and (going := [course for course in courses if course.stopped is None]):
         losses = batch.advance(min(STRIDE, every - batch.step % every, limit - batch.step))
         for course, own in zip(courses, losses.T, strict=True):
@@ -79,9 +64,9 @@ def train_retrievals(
                     course.stopped = "diverged"
                 elif course.stopped is None:
                     course.check(float(nmse))
-        cut = _cut(time.perf_counter() - begun, time_limit, keep_going) if batch.step < limit else None
+        ended = cut(time.perf_counter() - begun, time_limit, keep_going) if batch.step < limit else None
         for course in going:
-            course.stopped = course.stopped or cut
+            course.stopped = course.stopped or ended
     fitted = batch.nmse(training)
     seconds = (time.perf_counter() - begun) / len(runs)
     return [
@@ -97,9 +82,3 @@ def train_retrievals(
         )
         for place, (run, course) in enumerate(zip(runs, courses, strict=True))
     ]
-
-
-def _cut(seconds: float, time_limit: float | None, keep_going: Callable[[], bool]) -> Stopped | None:
-    if not keep_going():
-        return "cancelled"
-    return "timeout" if time_limit is not None and seconds > time_limit else None
