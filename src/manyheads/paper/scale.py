@@ -45,4 +45,4 @@ class Scale:
 
     def limit(self, paper: int) -> int:
         """The step limit, where the paper's is this."""
-        return self.steps or (min(paper, 20_000) if self.quick else paper)
+        return self.steps or (min(paper, 12_000) if self.quick else paper)
