@@ -114,7 +114,7 @@ class Panel:
 
 @cache  # every exhibit asks for the same runs, and their ids take time
 def _runs(panel: Panel, scale: Scale) -> tuple[Run, ...]:
-    if panel.items > scale.most_items or panel.relations > scale.most_relations:
+    if panel.items > scale.most_items or panel.relations > scale.most_relations(panel.rule):
         return ()
     shapes, seeds = panel.shapes(scale), panel.seeds(scale)
     return tuple(panel.run(heads, width, seed, scale) for heads, width in shapes for seed in seeds)

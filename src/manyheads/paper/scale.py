@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from manyheads.errors import InputError
 from manyheads.paper.block_setting import LAPTOP, BlockSetting
+from manyheads.training.run import Aggregation
 
 LARGEST = ((2048, 256), (4096, 512))  # "3 seeds for the largest points" (Sec. 6.1), read as these two
 
@@ -32,10 +33,11 @@ class Scale:
         """Panels with more items are not run."""
         return self.up_to or (512 if self.quick else 4096)
 
-    @property
-    def most_relations(self) -> float:
-        """Nor are panels with more relations: the densest graphs are a third of a sketch's time."""
-        return 1024.0 if self.quick else math.inf
+    def most_relations(self, rule: Aggregation) -> float:
+        """Nor are panels with more relations: dense graphs and softmax would be half of a sketch's time."""
+        if not self.quick:
+            return math.inf
+        return 512.0 if rule == "max" else 128.0
 
     def seeds_at(self, items: int, d_model: int, *, paper: int = 10) -> range:
         """The seeds of one panel, where the paper has `paper` of them but for its largest points."""
@@ -45,4 +47,4 @@ class Scale:
 
     def limit(self, paper: int) -> int:
         """The step limit, where the paper's is this."""
-        return self.steps or (min(paper, 12_000) if self.quick else paper)
+        return self.steps or (min(paper, 20_000) if self.quick else paper)
