@@ -1,12 +1,14 @@
-"""The meaning of a run: its fields as JSON has them, and the id that is their hash."""
+"""Identified: a run with a meaning, its fields as JSON has them, and an id, which is their hash."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
+from functools import lru_cache
 from operator import index
 from typing import TYPE_CHECKING
 
@@ -24,6 +26,25 @@ def meaning_json(value: object) -> str:
 def meaning_id(meaning: Mapping[str, object]) -> str:
     """16 hexadecimal digits of the SHA-256 of a meaning: equal for equal meanings, wherever they run."""
     return hashlib.sha256(meaning_json(meaning).encode()).hexdigest()[:16]
+
+
+class Identified(ABC):
+    """A frozen run, of whatever kind, that is stored and found again by what it means."""
+
+    @property
+    @abstractmethod
+    def meaning(self) -> Mapping[str, object]:
+        """Every field that decides what comes out, defaults settled, and the version of the protocol."""
+
+    @property
+    def id(self) -> str:
+        """16 hexadecimal digits of the SHA-256 of the meaning: equal for equal meanings, wherever they run."""
+        return _id(self)
+
+
+@lru_cache(maxsize=1 << 16)  # a sweep asks for the ids of its runs again and again
+def _id(run: Identified) -> str:
+    return meaning_id(run.meaning)
 
 
 def settle_numbers(run: DataclassInstance) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from functools import lru_cache
 from typing import Literal, get_args
 
 from manyheads.block.task import check_context
 from manyheads.errors import InputError
-from manyheads.meaning import check_ranges, meaning_id, settle_numbers
+from manyheads.meaning import Identified, check_ranges, settle_numbers
 from manyheads.training.run import GIVEN
 
 PROTOCOL = 1
@@ -19,7 +18,7 @@ Reduction = Literal["none", "pca"]
 
 
 @dataclass(frozen=True)
-class BlockRun:
+class BlockRun(Identified):
     """One block trained on permutation→matching retrieval (Sec. 7.3), every constant of it a field.
 
     The paper's values are the defaults where it gives them. It does not give, and this project chose: batch size,
@@ -82,11 +81,6 @@ class BlockRun:
         """The fields with the problem's seed settled, and the version of the protocol."""
         return asdict(self) | {"problem_seed": self.problem, "kind": "block", "protocol": PROTOCOL}
 
-    @property
-    def id(self) -> str:
-        """16 hexadecimal digits of the SHA-256 of the meaning."""
-        return _id(self)
-
     def _check_shape(self) -> None:
         sizes = ("items", "d_model", "heads", "key_width", "mlp_width", "batch")
         check_ranges(self, counts=sizes, not_negative=("seed", "problem_seed"))
@@ -112,8 +106,3 @@ class BlockRun:
             not_negative=("initial_scale", "learning_rate", "weight_decay"),
             below_one=("beta1", "beta2"),
         )
-
-
-@lru_cache(maxsize=1 << 12)  # a sweep asks for the ids of its runs again and again
-def _id(run: BlockRun) -> str:
-    return meaning_id(run.meaning)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -12,7 +12,7 @@ from typing import ClassVar
 from manyheads.block.run import BlockRun
 from manyheads.embedding import one_hot
 from manyheads.errors import InputError
-from manyheads.meaning import meaning_id
+from manyheads.meaning import Identified
 from manyheads.retrieval.run import RetrievalRun
 from manyheads.sweep import BlockTrainer, Ended, LayerTrainer, RetrievalTrainer, Trainer
 from manyheads.sweep.record import Meant
@@ -25,7 +25,7 @@ Blocks = Mapping[str, BlockTrainer]  # who trains blocks on an embedding, by how
 
 
 @dataclass(frozen=True)
-class Trial(ABC):
+class Trial(Identified):
     """A frozen dataclass whose fields are its whole meaning, and which knows how it is made."""
 
     KIND: ClassVar[str]  # a word for the store
@@ -36,11 +36,6 @@ class Trial(ABC):
     def meaning(self) -> dict[str, object]:
         """Every field, and what kind of trial it is."""
         return asdict(self) | {"kind": self.KIND, "protocol": self.PROTOCOL}
-
-    @property
-    def id(self) -> str:
-        """16 hexadecimal digits of the SHA-256 of the meaning."""
-        return meaning_id(self.meaning)
 
     @abstractmethod
     def make(self) -> Scores:

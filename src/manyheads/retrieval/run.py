@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from functools import lru_cache
 from typing import Literal, get_args
 
 from manyheads.errors import InputError
-from manyheads.meaning import check_ranges, meaning_id, settle_numbers
+from manyheads.meaning import Identified, check_ranges, settle_numbers
 from manyheads.training.run import GIVEN
 
 PROTOCOL = 1
@@ -17,7 +16,7 @@ Drawn = Literal["maxima", "max_and_min", "digits"]
 
 
 @dataclass(frozen=True)
-class RetrievalRun:
+class RetrievalRun(Identified):
     """One network trained on a task of dimension D (arXiv 2510.06662), every constant of it a field.
 
     The paper's values are the defaults where it gives them: 8,000 examples for training and 2,000 for validation,
@@ -85,11 +84,6 @@ class RetrievalRun:
         own = ("seed", "problem_seed", "heads", "head_width", "embedding_width")
         return tuple((name, value) for name, value in self.meaning.items() if name not in own)
 
-    @property
-    def id(self) -> str:
-        """16 hexadecimal digits of the SHA-256 of the meaning."""
-        return _id(self)
-
     def _check_shape(self) -> None:
         if self.dimension < 1:
             raise InputError(f"a retrieval task has D ≥ 1 features, not {self.dimension}")
@@ -123,8 +117,3 @@ class RetrievalRun:
             raise InputError(f"a variance needs at least 2 validation examples, not {self.validation_examples}")
         if self.batch > self.training_examples:
             raise InputError(f"a batch of {self.batch} is larger than the {self.training_examples} training examples")
-
-
-@lru_cache(maxsize=1 << 12)  # a sweep asks for the ids of its runs again and again
-def _id(run: RetrievalRun) -> str:
-    return meaning_id(run.meaning)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import asdict, dataclass
-from functools import lru_cache
 from typing import Literal, get_args
 
 import numpy as np
@@ -12,7 +11,7 @@ from numpy import ndarray
 
 from manyheads.errors import InputError
 from manyheads.graph import Graph
-from manyheads.meaning import check_ranges, meaning_id, settle_numbers
+from manyheads.meaning import Identified, check_ranges, settle_numbers
 
 PROTOCOL = 1
 """Raised whenever the same fields come to mean another training; part of every id."""
@@ -23,7 +22,7 @@ Precision = Literal["float32", "float64"]
 
 
 @dataclass(frozen=True)
-class Run:
+class Run(Identified):
     """One training run of the paper's protocol (Sec. 6, App. A.1), every constant of it a field.
 
     What is None by default follows from the other fields: `problem_seed` is the seed, `positive_weight` the paper's
@@ -87,11 +86,6 @@ class Run:
         }
         return asdict(self) | settled | {"protocol": PROTOCOL}
 
-    @property
-    def id(self) -> str:
-        """16 hexadecimal digits of the SHA-256 of the meaning: equal for equal meanings, wherever they run."""
-        return _id(self)
-
     def _paper_weight(self) -> float | str:
         return float(self.context - 1) if self.graph == "permutation" else "balanced"
 
@@ -132,11 +126,6 @@ class Run:
         )
         if not 0 <= self.target_rate <= 1:
             raise InputError(f"target_rate must lie in [0, 1], not {self.target_rate}")
-
-
-@lru_cache(maxsize=1 << 16)  # a sweep asks for the ids of its runs again and again
-def _id(run: Run) -> str:
-    return meaning_id(run.meaning)
 
 
 GIVEN = "given:"
