@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from manyheads.errors import InputError
 from manyheads.paper.block_setting import LAPTOP, BlockSetting
-from manyheads.training.run import Aggregation
 
 LARGEST = ((2048, 256), (4096, 512))  # "3 seeds for the largest points" (Sec. 6.1), read as these two
 
@@ -32,12 +30,6 @@ class Scale:
     def most_items(self) -> int:
         """Panels with more items are not run."""
         return self.up_to or (512 if self.quick else 4096)
-
-    def most_relations(self, rule: Aggregation) -> float:
-        """Nor are panels with more relations: dense graphs and softmax would be half of a sketch's time."""
-        if not self.quick:
-            return math.inf
-        return 512.0 if rule == "max" else 128.0
 
     def seeds_at(self, items: int, d_model: int, *, paper: int = 10) -> range:
         """The seeds of one panel, where the paper has `paper` of them but for its largest points."""
