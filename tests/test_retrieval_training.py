@@ -224,11 +224,14 @@ def test_runs_that_fit_are_trained_in_one_call(tmp_path: Path, monkeypatch: pyte
 
     monkeypatch.setattr("manyheads.sweep.retrieval_trainer.train_retrievals", counted)
     runs = [*(replace(TINY, seed=seed) for seed in (0, 1, 2)), replace(TINY, mlp_width=7), replace(TINY, heads=1)]
-    trainer = RetrievalTrainer(tokens=10)  # two runs of five tokens
+    trainer = RetrievalTrainer(tokens=160)  # two runs of 16 examples of five tokens
     assert isinstance(trainer, Trainer)
     assert isinstance(trainer, GroupTrainer)
     assert not isinstance(LayerTrainer(), GroupTrainer)
     assert pickle.loads(pickle.dumps(trainer)).refusal(TINY) is None  # it travels
+    deep = replace(TINY, layers=2)  # where heads that are filled up cost time
+    assert trainer.fits([deep], replace(deep, seed=1))
+    assert not trainer.fits([deep], replace(deep, heads=1))
     with Store.write(tmp_path / "s.db") as store:
         first = sweep(runs, store, trainer=trainer, workers=threads(1))
         assert calls == [2, 1, 1, 1]

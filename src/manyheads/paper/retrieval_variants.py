@@ -13,17 +13,15 @@ from manyheads.paper.verdict import Verdict, missing
 from manyheads.retrieval.run import RetrievalRun
 
 TITLE = "A fixed embedding, three things, and two layers"
-ENDS = (8, 32, 128)
 FIXED = Setting(
     "E = 32, D = 4",
     embedding=32,
-    lengths=ENDS,
     paper={
         (1, 8): 1.75e-2, (1, 128): 3.03e-2, (2, 8): 7.17e-3, (2, 128): 1.02e-2,
         (3, 8): 2.11e-4, (3, 128): 4.77e-4, (4, 8): 1.32e-6, (4, 128): 5.70e-7,
     },
 )  # fmt: skip
-THREE = Setting("E = 32, D = 3", dimension=3, embedding=32, lengths=ENDS, heads=(1, 2, 3, 4))
+THREE = Setting("E = 32, D = 3", dimension=3, embedding=32, heads=(1, 2, 3, 4))
 TWO_LAYERS = Setting(
     "E = 32, D = 4, two layers",
     layers=2,

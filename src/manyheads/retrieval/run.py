@@ -42,15 +42,15 @@ class RetrievalRun(Identified):
     problem_seed: int | None = None
     training_examples: int = 8_000
     validation_examples: int = 2_000
-    initial_sharpness: float = 0.0  # ln β of every head before training
-    batch: int = 128
+    initial_sharpness: float = 1.0  # ln β of every head before training
+    batch: int = 32
     learning_rate: float = 1e-2
     warm_up: int = 100  # steps in which the rate rises to its height
     beta1: float = 0.9
     beta2: float = 0.99
     epsilon: float = 1e-8
-    steps: int = 10_000
-    validate_every: int = 1_000
+    steps: int = 12_000
+    validate_every: int = 2_000
 
     def __post_init__(self) -> None:
         settle_numbers(self)

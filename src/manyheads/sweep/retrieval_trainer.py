@@ -21,7 +21,7 @@ class RetrievalTrainer:
     examples: Examples | None = None
     device: str = "cpu"
     threads: int = 1  # of a batch on the CPU: a sweep fills the cores with batches
-    tokens: int = 256  # of an example, over all runs in one call: what is longer leaves the cache
+    tokens: int = 32_768  # of a batch, over all runs in one call: what is longer leaves the cache
 
     @property
     def kind(self) -> str:
@@ -48,8 +48,13 @@ class RetrievalTrainer:
         return examples_refusal(run, self.examples)
 
     def fits(self, runs: Sequence[RetrievalRun], run: RetrievalRun) -> bool:
-        """Whether one more run may be trained in one call with these."""
-        return run.company == runs[0].company and (len(runs) + 1) * run.length <= self.tokens
+        """Whether one more run may be trained in one call with these.
+
+        Beside wider heads a run is filled up to their width. That costs nothing in a folded layer, the last; in any
+        other it does, so that deeper networks go together only where their heads are the same.
+        """
+        alike = run.layers == 1 or (run.heads, run.width) == (runs[0].heads, runs[0].width)
+        return run.company == runs[0].company and alike and (len(runs) + 1) * run.length * run.batch <= self.tokens
 
     def train(self, run: RetrievalRun, *, time_limit: float | None, keep_going: Callable[[], bool]) -> Ended:
         """Train one run."""
