@@ -12,6 +12,7 @@ import textwrap
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
@@ -209,17 +210,28 @@ INTERRUPTED = """
 """
 
 
-@pytest.mark.parametrize("workers", ["threads", "processes"])
-def test_ctrl_c_stops_within_two_seconds_and_keeps_what_is_done(tmp_path: Path, workers: str) -> None:
-    script = tmp_path / "script.py"
+@contextmanager
+def endless_sweep(folder: Path, workers: str) -> Iterator[subprocess.Popen[str]]:
+    """A process that has stored three runs and is at two that never end."""
+    script = folder / "script.py"
     script.write_text(textwrap.dedent(INTERRUPTED))
-    command = [sys.executable, str(script), str(tmp_path / "s.db"), str(HERE), workers]
+    command = [sys.executable, str(script), str(folder / "s.db"), str(HERE), workers]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True, preexec_fn=heed
     ) as child:
         assert child.stdout is not None
         while child.stdout.readline() != "3\n":
             assert child.poll() is None, child.communicate()[1]
+        try:
+            yield child
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("workers", ["threads", "processes"])
+def test_ctrl_c_stops_within_two_seconds_and_keeps_what_is_done(tmp_path: Path, workers: str) -> None:
+    with endless_sweep(tmp_path, workers) as child:
         clock = time.monotonic()
         os.killpg(child.pid, signal.SIGINT)  # as a terminal does: to the workers, too
         child.wait(timeout=10)
@@ -228,10 +240,24 @@ def test_ctrl_c_stops_within_two_seconds_and_keeps_what_is_done(tmp_path: Path, 
     with Store.read(tmp_path / "s.db") as store:
         assert store.counts()["limit"] == 3
         assert store.counts().keys() <= {"limit", "cancelled"}
-    deadline = time.monotonic() + 3  # Python's own resource tracker leaves a moment after its parent
-    while orphans(child.pid) and time.monotonic() < deadline:
+    assert left_after_a_moment(child.pid) == []
+
+
+@pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGKILL])
+def test_workers_end_with_a_parent_that_was_killed(tmp_path: Path, by: signal.Signals) -> None:
+    with endless_sweep(tmp_path, "processes") as child:
+        assert len(orphans(child.pid)) >= 3
+        child.send_signal(by)  # to the parent alone
+        child.wait(timeout=10)
+        assert left_after_a_moment(child.pid) == []
+
+
+def left_after_a_moment(group: int) -> list[str]:
+    """The processes of a group that do not go; Python's own resource tracker leaves a moment after its parent."""
+    deadline = time.monotonic() + 5
+    while (left := orphans(group)) and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert orphans(child.pid) == []
+    return left
 
 
 def heed() -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Callable
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import suppress
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
+from threading import Thread
 from types import TracebackType
 
 from manyheads.errors import InputError
@@ -92,7 +94,7 @@ def processes(count: int | None = None) -> Workers:
     slots = _count(count)
     # spawn: a forked child would inherit the locks of the parent's threads and its open store
     spawn = get_context("spawn")
-    return Workers(lambda: ProcessPoolExecutor(slots, mp_context=spawn, initializer=_quiet), slots, together=True)
+    return Workers(lambda: ProcessPoolExecutor(slots, mp_context=spawn, initializer=_as_worker), slots, together=True)
 
 
 def dask(address: str) -> Workers:
@@ -124,6 +126,14 @@ def _count(count: int | None) -> int:
     return count or cores()
 
 
-def _quiet() -> None:
-    """Ctrl-C is the parent's business: it ends the workers itself."""
+def _as_worker() -> None:
+    """Ctrl-C is the parent's business: it ends the workers itself. Where it was killed and could not, they end too."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)  # a run is in the way of every gentler end
