@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from manyheads.paper import HOURS, NAMES, Rows, Scale, read_rows
+from manyheads.paper import BEYOND, HOURS, NAMES, Rows, Scale, read_rows
 from manyheads.paper.page import page
 from manyheads.paper.panel import Panel
 from manyheads.paper.reproduce import report
 
 DOCS = Path(__file__).parents[1] / "docs"
-SHOWN = (*NAMES, *HOURS)
+SHOWN = (*NAMES, *HOURS, *BEYOND)
 
 
 @pytest.fixture(scope="module")
