@@ -20,10 +20,12 @@ HEADS = (1, 2, 4, 8, 16, 32, 64)  # powers of two, as in the paper
 # does not state its grids, and these enclose every threshold it reports.
 WINDOW = (0.35, 2.4)
 REGULAR_WINDOW = (0.2, 1.2)
-SOFTMAX_WINDOW = (0.35, 4.0)
+SOFTMAX_WINDOW = (0.35, 2.5686)
+SOFTMAX_CROWDED_WINDOW = (0.35, 4.0)
 # Narrower where a run takes long; low enough for the degrees of freedom, which ask for half of the paper's law there.
+LONG_WINDOW = (0.35, 2.0146)
 CROWDED_WINDOW = (0.35, 1.6912)
-DIAGONAL_WINDOW = (0.3, 1.0)
+DIAGONAL_WINDOW = (0.3, 0.8182)
 LARGEST_WINDOW = (0.5477, 1.0)
 EXTREME_WINDOW = (0.73, 1.315)
 DENSE_WINDOW = (0.15, 0.6)
@@ -131,13 +133,15 @@ def complete(panels: Sequence[Panel], rows: Rows, scale: Scale) -> list[Panel]:
 
 
 BASE = (
-    *(Panel(items, d_model) for items in (64, 128, 256) for d_model in (16, 32, 64)),
+    *(Panel(items, d_model) for items in (64, 128) for d_model in (16, 32, 64)),
+    Panel(256, 16, window=LONG_WINDOW, budgets=11),
+    *(Panel(256, d_model) for d_model in (32, 64)),
     Panel(512, 16, window=CROWDED_WINDOW, budgets=10),
     *(Panel(512, d_model) for d_model in (32, 64)),
 )
 DIAGONAL = (
     *(Panel(8 * d_model, d_model) for d_model in (16, 32, 64)),
-    Panel(1024, 128, window=DIAGONAL_WINDOW, budgets=7),
+    Panel(1024, 128, window=DIAGONAL_WINDOW, budgets=6),
     *(Panel(items, d_model, window=LARGEST_WINDOW, budgets=4) for items, d_model in LARGEST),
 )
 EXTREME = Panel(1024, 32, window=EXTREME_WINDOW, budgets=4)
@@ -153,6 +157,11 @@ REGULAR = tuple(
     )
 )
 SOFTMAX = tuple(
-    Panel(items, d_model, rule="softmax", window=SOFTMAX_WINDOW, paper_seeds=3)
-    for items, d_model in ((64, 16), (64, 32), (128, 16), (128, 32), (256, 32), (256, 64))
+    Panel(items, d_model, rule="softmax", window=window, budgets=budgets, paper_seeds=3)
+    for items, d_model, window, budgets in (
+        *((64, d_model, SOFTMAX_WINDOW, 10) for d_model in (16, 32)),
+        (128, 16, SOFTMAX_CROWDED_WINDOW, 12),
+        (128, 32, SOFTMAX_WINDOW, 10),
+        *((256, d_model, SOFTMAX_WINDOW, 10) for d_model in (32, 64)),
+    )
 )
