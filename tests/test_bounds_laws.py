@@ -166,9 +166,10 @@ def test_the_d_model_that_is_needed(items: int, degree: int, budget: int) -> Non
     assert float(graph_bit_key_budget(items, relations, d, bits=4)) <= budget
     assert d == 1 or float(graph_bit_key_budget(items, relations, d - 1, bits=4)) > budget
     d_free = inverse.d_model_by_freedom(items, relations, budget)
-    h, w = freedom_split(items, relations, d_free)
+    heads = range(1, budget + 1)  # more do not fit
+    h, w = freedom_split(items, relations, d_free, heads=heads)
     assert h * w <= budget
-    fewer = freedom_split(items, relations, d_free - 1) if d_free > 1 else None
+    fewer = freedom_split(items, relations, d_free - 1, heads=heads) if d_free > 1 else None
     assert fewer is None or fewer[0] * fewer[1] > budget
     d_paper = inverse.d_model_by_paper(items, relations, budget)
     assert float(paper_key_budget(items, relations, d_paper, degree=2)) <= budget
