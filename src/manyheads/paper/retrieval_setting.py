@@ -94,8 +94,8 @@ def _runs(setting: Setting, scale: Scale) -> tuple[RetrievalRun, ...]:
     return tuple(
         setting.run(heads, length, seed, scale)
         for length in sorted(setting.measured_lengths(scale), reverse=True)
+        for heads in setting.heads  # seeds side by side: what trains in one call comes together
         for seed in setting.seeds(scale)
-        for heads in setting.heads
     )
 
 
