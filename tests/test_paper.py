@@ -60,7 +60,7 @@ def test_windows_enclose_the_papers_thresholds(panel: Panel) -> None:
 
 
 def test_thresholds_are_those_of_the_made_up_rows(rows: Rows) -> None:
-    for panel in BASE:
+    for panel in filter(lambda panel: panel.is_sketched, BASE):
         found = panel.threshold(rows, QUICK)
         tested = [heads * width for heads, width in panel.shapes(QUICK) if heads > 1]
         assert found.key_budget == min(budget for budget in tested if budget >= panel.law())

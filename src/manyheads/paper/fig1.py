@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 
 from manyheads.paper import fig9
 from manyheads.paper.fig8 import INFERRED
-from manyheads.paper.panel import Panel
+from manyheads.paper.panel import base
 from manyheads.paper.pictures import curves
 from manyheads.paper.rows import Rows
 from manyheads.paper.scale import Scale
@@ -14,7 +14,7 @@ from manyheads.paper.verdict import Verdict
 from manyheads.training import Run
 
 TITLE = "One problem: F1 over the key budget"
-PANEL = Panel(256, 32)
+PANEL = base(256, 32)
 
 
 def runs(scale: Scale) -> list[Run]:

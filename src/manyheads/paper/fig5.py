@@ -5,7 +5,7 @@ from __future__ import annotations
 from matplotlib.figure import Figure
 
 from manyheads.capacity.threshold import TARGET
-from manyheads.paper.panel import SOFTMAX, Panel, complete
+from manyheads.paper.panel import SOFTMAX, Panel, base, complete
 from manyheads.paper.pictures import curves
 from manyheads.paper.rows import Rows
 from manyheads.paper.scale import Scale
@@ -78,7 +78,7 @@ def claims(rows: Rows, scale: Scale) -> list[Verdict]:
 
 
 def _under_max(panel: Panel) -> Panel:
-    return Panel(panel.items, panel.d_model)
+    return base(panel.items, panel.d_model)
 
 
 def _advantage(panel: Panel, rows: Rows, scale: Scale) -> float | None:

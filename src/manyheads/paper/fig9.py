@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from manyheads.capacity import Point
 from manyheads.capacity.threshold import TARGET
-from manyheads.paper.panel import BASE, Panel, complete
+from manyheads.paper.panel import BASE, base, complete
 from manyheads.paper.pictures import curves
 from manyheads.paper.rows import Rows
 from manyheads.paper.scale import Scale
@@ -17,7 +17,7 @@ from manyheads.paper.verdict import Verdict, judged, missing
 from manyheads.training import Run
 
 TITLE = "The base grid: F1 over the key budget"
-SINGLE = (Panel(512, 64), Panel(256, 32))
+SINGLE = (base(512, 64), base(256, 32))
 NARROW = 2.0
 
 

@@ -25,10 +25,11 @@ SOFTMAX_CROWDED_WINDOW = (0.35, 4.0)
 # Narrower where a run takes long; low enough for the degrees of freedom, which ask for half of the paper's law there.
 LONG_WINDOW = (0.35, 2.0146)
 CROWDED_WINDOW = (0.35, 1.6912)
-DIAGONAL_WINDOW = (0.3, 0.8182)
+DIAGONAL_WINDOW = (0.3, 1.0)
 LARGEST_WINDOW = (0.5477, 1.0)
-EXTREME_WINDOW = (0.73, 1.315)
-DENSE_WINDOW = (0.15, 0.6)
+EXTREME_WINDOW = (0.6, 1.315)
+HALF_DENSE_WINDOW = (0.2, 0.8664)
+DENSE_WINDOW = (0.15, 0.5045)
 DENSEST_WINDOW = (0.15, 0.4243)
 
 
@@ -137,22 +138,30 @@ BASE = (
     Panel(256, 16, window=LONG_WINDOW, budgets=11),
     *(Panel(256, d_model) for d_model in (32, 64)),
     Panel(512, 16, window=CROWDED_WINDOW, budgets=10),
-    *(Panel(512, d_model) for d_model in (32, 64)),
+    *(Panel(512, d_model, window=LONG_WINDOW, budgets=11) for d_model in (32, 64)),
 )
+
+
+def base(items: int, d_model: int) -> Panel:
+    """The panel of the base grid with these sizes."""
+    return next(panel for panel in BASE if (panel.items, panel.d_model) == (items, d_model))
+
+
 DIAGONAL = (
-    *(Panel(8 * d_model, d_model) for d_model in (16, 32, 64)),
-    Panel(1024, 128, window=DIAGONAL_WINDOW, budgets=6),
+    *(panel for panel in BASE if panel.compression == 8),
+    Panel(1024, 128, window=DIAGONAL_WINDOW, budgets=7),
     *(Panel(items, d_model, window=LARGEST_WINDOW, budgets=4) for items, d_model in LARGEST),
 )
-EXTREME = Panel(1024, 32, window=EXTREME_WINDOW, budgets=4)
+EXTREME = Panel(1024, 32, window=EXTREME_WINDOW, budgets=5)
 THRESHOLDS = (*BASE, *(panel for panel in DIAGONAL if panel not in BASE), EXTREME)
 
 REGULAR = tuple(
     Panel(128, 32, graph="regular", degree=degree, window=window, budgets=budgets)
     for degree, window, budgets in (
         (1, WINDOW, 12),
-        *((degree, REGULAR_WINDOW, 12) for degree in (2, 4, 8)),
-        (16, DENSE_WINDOW, 9),
+        *((degree, REGULAR_WINDOW, 12) for degree in (2, 4)),
+        (8, HALF_DENSE_WINDOW, 10),
+        (16, DENSE_WINDOW, 8),
         (32, DENSEST_WINDOW, 7),
     )
 )
