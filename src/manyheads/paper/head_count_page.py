@@ -6,7 +6,8 @@ from typing import cast
 
 from manyheads.bounds.retrieval import retrieval_bounds
 from manyheads.paper.exhibit import exhibit, needed
-from manyheads.paper.page import tally, verdict_table
+from manyheads.paper.page import GUESSES, tally, verdict_table
+from manyheads.paper.reasons import reasons
 from manyheads.paper.reproduce import Reproduction, Shown
 from manyheads.paper.retrieval_setting import LENGTHS, Tabled, table
 from manyheads.retrieval.run import RetrievalRun
@@ -34,6 +35,7 @@ CHOICES = """
 def page(made: Reproduction) -> str:
     """Verdicts, then the tables beside the paper's and the pictures, then choices."""
     quick = "**Quick: a sketch with 2 seeds and short sequences, not the reproduction.**" if made.scale.quick else ""
+    differs = "" if made.scale.quick else reasons(made.verdicts)
     parts = [
         "# How many heads retrieve D things",
         INTRODUCTION,
@@ -42,6 +44,7 @@ def page(made: Reproduction) -> str:
         tally(made.verdicts),
         verdict_table(made.verdicts),
         *(part for one in made.shown for part in _section(one, made)),
+        *(["## What differs, and the likeliest reason", GUESSES, differs] if differs else []),
         "## What the lower bound says here",
         _bound(),
         "## Choices where the paper is silent",
