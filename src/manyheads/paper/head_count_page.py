@@ -27,7 +27,8 @@ CHOICES = """
 - The score of a token in a head is β·q·k with a learnt β for each head; c0 is not added to what the heads return.
 - With E = 32 and h that does not divide it, heads are ⌈32/h⌉ wide: 33 dimensions for h = 3 and 35 for h = 5.
 - Two layers: in the first every token and the class token attend to all tokens, then a GELU MLP of width N; no
-  residual. The paper does not describe its own. Lengths of 64 and 128 were left out there: every token attends to all.
+  residual. The paper does not describe its own. At T = 64 and 128, where every token attends to all, only h = 1 and 2
+  were run, the two sides of L·h = D.
 - D = 3 and two layers were run with h up to 4.
 """.strip()
 

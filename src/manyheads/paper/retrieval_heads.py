@@ -91,7 +91,9 @@ def transition(claim: str, says: str, setting: Setting, rows: Rows, scale: Scale
     factors = [min(found[enough - 1, length]) / min(found[enough, length]) for length in lengths]
     reached = max(min(found[enough, length]) for length in lengths)
     others = {
-        heads: fmean(min(found[heads - 1, length]) / min(found[heads, length]) for length in lengths)
+        heads: fmean(
+            min(found[heads - 1, length]) / min(found[heads, length]) for length in lengths if (heads, length) in found
+        )
         for heads in setting.heads[1:]
     }
     steps = ", ".join(f"{heads - 1} → {heads}: {factor:.3g}" for heads, factor in others.items())

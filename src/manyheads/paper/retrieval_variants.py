@@ -26,8 +26,8 @@ TWO_LAYERS = Setting(
     "E = 32, D = 4, two layers",
     layers=2,
     embedding=32,
-    lengths=(8, 16, 32),
     heads=(1, 2, 3, 4),
+    long_heads=(1, 2),
     paper={(1, 8): 2e-4},
 )
 SETTINGS = (FIXED, THREE, TWO_LAYERS)
