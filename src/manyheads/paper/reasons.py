@@ -46,8 +46,8 @@ LIKELIEST = {
     ),
     "R6": (
         "The optimiser was chosen on one layer. A third of the networks of two layers end at an NMSE of 1, nothing "
-        "learnt, among them two of the three with h = 2 at T = 8. At T = 16 to 128, where one seed or more gets through, "
-        "the fall is at L·h = D, by 150 to 850. How the paper's own two layers are built it does not say."
+        "learnt, among them two of the three with h = 2 at T = 8. At T = 16 to 128, where one seed or more gets "
+        "through, the fall is at L·h = D, by 150 to 850. How the paper's own two layers are built it does not say."
     ),
 }
 
