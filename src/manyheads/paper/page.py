@@ -33,7 +33,7 @@ CHOICES = """
   apart, rounded to whole key widths. Where a run takes long the window is narrower, with the same spacing: 0.35 to 2.0
   at (256, 16), (512, 32) and (512, 64), 0.35 to 1.7 at (512, 16), 0.6 to 1.3 at (1024, 32), 0.3 to 1.0 at (1024, 128),
   0.55 to 1.0 at (2048, 256) and (4096, 512). For r = 2 and 4 it is 0.2 to 1.2, for r = 8 0.2 to 0.87, for r = 16 and 32
-  0.15 to 0.50 and 0.42, under softmax 0.35 to 2.6, and to 4 at (128, 16), for values 0.5 to 6. The paper does not state
+  0.15 to 0.60 and 0.42, under softmax 0.35 to 2.6, and to 4 at (128, 16), for values 0.5 to 6. The paper does not state
   its grids.
 - Head counts: powers of two up to 64, as in the paper.
 - W_Q, W_K start with standard deviation d_model^(−1/2). Weights at the stop are tested, not the best ones.

@@ -29,7 +29,7 @@ DIAGONAL_WINDOW = (0.3, 1.0)
 LARGEST_WINDOW = (0.5477, 1.0)
 EXTREME_WINDOW = (0.6, 1.315)
 HALF_DENSE_WINDOW = (0.2, 0.8664)
-DENSE_WINDOW = (0.15, 0.5045)
+DENSE_WINDOW = (0.15, 0.6)
 DENSEST_WINDOW = (0.15, 0.4243)
 
 
@@ -161,7 +161,7 @@ REGULAR = tuple(
         (1, WINDOW, 12),
         *((degree, REGULAR_WINDOW, 12) for degree in (2, 4)),
         (8, HALF_DENSE_WINDOW, 10),
-        (16, DENSE_WINDOW, 8),
+        (16, DENSE_WINDOW, 9),
         (32, DENSEST_WINDOW, 7),
     )
 )
