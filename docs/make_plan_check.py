@@ -215,14 +215,13 @@ def page(rows: Sequence[Row], machine: Sequence[Row]) -> str:
             f"m {row['items']}, d {row['d_model']}, degree {row['degree']}",
             f"{row['heads']} × {row['key_width']} = {row['key_budget']}" if row["heads"] else "none",
             "" if row["f1"] is None else f"{row['f1']:.4f}",
-            ("not reached" if row["measured"] is None else f"{row['measured']}, h {row['measured_heads']}")
-            + ("" if row["complete"] else " (search cut)"),
+            _star(row),
             "" if row["ratio"] is None else f"{row['ratio']:.2f}",
             "yes" if row["held"] else "**no**",
         )
         for row in rows
     ]
-    cut = sum(not row["complete"] for row in rows)
+    cut = sum(not row["complete"] for row in rows if row["heads"])
     searches = (
         f"At {cut} of them the search was cut after {SECONDS:g} s: D_K\\* may be smaller than what it had found."
         if cut
@@ -248,6 +247,13 @@ recommended point reaches F1 ≥ {TARGET} at no more than {MOST} × D_K\\*. {sea
 Written by `python docs/make_plan_check.py page` from `data/plan-check.csv`; computed with:
 {", ".join(f"{row['fact']} {row['value']}" for row in machine)}.
 """
+
+
+def _star(row: Row) -> str:
+    if not row["heads"]:
+        return "not looked for"
+    found = "not reached" if row["measured"] is None else f"{row['measured']}, h {row['measured_heads']}"
+    return found if row["complete"] else f"{found} (search cut)"
 
 
 def _where(rows: Sequence[Row]) -> str:

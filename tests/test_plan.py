@@ -81,6 +81,26 @@ def test_the_constants_are_what_the_stored_rows_give(monkeypatch: pytest.MonkeyP
     assert not calibrated & checked
 
 
+def test_the_page_of_the_check_counts_misses_as_misses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "docs"))
+    from make_plan_check import COLUMNS, page
+
+    good = {"number": 0, "items": 64, "d_model": 16, "degree": 1, "heads": 4, "key_width": 5, "key_budget": 20}
+    good |= {"predicted": 19, "f1": 0.995, "seeds": 3, "measured": 18, "measured_heads": 3, "complete": True}
+    good |= {"runs": 40, "ratio": 20 / 18, "held": True}
+    short = good | {"number": 1, "f1": 0.98, "held": False}
+    dear = good | {"number": 2, "ratio": 1.5, "held": False, "complete": False}
+    none = good | dict.fromkeys(COLUMNS) | {"number": 3, "items": 500}
+    text = page([good, short, dear, none], [{"fact": "machine", "value": "made up"}])
+    assert "| **both: the advice held** | **1 (25%)** | 90% |" in text
+    assert "| F1 ≥ 0.99 at the recommended point | 2 |" in text
+    assert "1 advised budgets were too small to reach 0.99 (F1 0.980), 1 more than 1.35 × too large" in text
+    assert "without any advice: 1. Of the 1 problems with more than 16 items to a dimension" in text
+    assert text.count("**no**") == 3
+    assert "At 1 of them the search was cut" in text
+    assert text.count("(search cut)") == text.count("not looked for") == 1
+
+
 def test_a_split_holds_the_budget_at_the_least_cost() -> None:
     best = split(256, 1024, 32, 300.0)
     assert best.key_budget >= 300

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tiny_retrieval import TINY
 
 from manyheads import InputError
 from manyheads.retrieval import (
-    RetrievalRun,
     SharpHeads,
     challenge,
     max_and_min,
@@ -23,10 +23,6 @@ from manyheads.retrieval.network import answers_of, network  # noqa: E402
 from manyheads.retrieval.weights import Weights, cut, initial_weights, side_by_side  # noqa: E402
 
 torch.set_num_threads(1)
-TINY = RetrievalRun(
-    dimension=2, length=5, heads=2, seed=0, head_width=3, mlp_width=6, input_width=2, training_examples=60,
-    validation_examples=30, batch=16, steps=20, validate_every=8, warm_up=4,
-)  # fmt: skip
 
 
 # --- one network, twice

@@ -49,7 +49,7 @@ class Paper:
     what: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="[WHAT …]")] = ("all",)
     """all, beyond, retrieval, list, claims, or names such as fig3 table1 beyond_exact."""
     quick: Flag = False
-    """A sketch in minutes: 3 seeds, fewer points, at most 512 items and 1024 relations; marked as such."""
+    """A sketch in minutes: 3 seeds, fewer points, no large, dense or crowded problems; marked as such."""
     seeds: Count = None
     """Seeds at every point."""
     up_to: Count = None
