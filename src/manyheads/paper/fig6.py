@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 
 from manyheads.capacity import Point
 from manyheads.draw.style import GREY, counting_axis
-from manyheads.paper.panel import Panel, complete
+from manyheads.paper.panel import Panel, complete, shares
 from manyheads.paper.pictures import curves
 from manyheads.paper.rows import Rows
 from manyheads.paper.scale import Scale
@@ -14,7 +14,8 @@ from manyheads.paper.verdict import Verdict, judged, missing
 from manyheads.training import Run
 
 TITLE = "The value channel: squared error over the key budget"
-TIGHT, ROOMY = (Panel(64, d_model, objective="values", window=(0.5, 6.0), paper_seeds=3) for d_model in (16, 32))
+WINDOW = shares(0.5, 6.0, 12)
+TIGHT, ROOMY = (Panel(64, d_model, objective="values", window=WINDOW, paper_seeds=3) for d_model in (16, 32))
 
 
 def runs(scale: Scale) -> list[Run]:

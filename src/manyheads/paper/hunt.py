@@ -99,7 +99,7 @@ def panel_hunt(
 ) -> Hunt:
     """A hunt at a panel's problem, with its seeds, up to where the widest window of the paper's kind of grid ends."""
     like = like or panel.run(1, 1, 0, scale)
-    limit = math.ceil(WINDOW[1] * panel.law())
+    limit = math.ceil(WINDOW[-1] * panel.law())
     return Hunt(like, tuple(heads), tuple(panel.seeds(scale)), limit, Goal(exact=exact))
 
 

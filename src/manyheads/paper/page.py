@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from typing import get_args
 
 from manyheads.paper.exhibit import BEYOND, needed
 from manyheads.paper.reasons import reasons
 from manyheads.paper.reproduce import Reproduction, Shown
-from manyheads.paper.verdict import Verdict
+from manyheads.paper.verdict import Outcome, Verdict
 from manyheads.sweep.record import Meant
 
 SPOKEN = {"fig": "Figure", "table": "Table"}
@@ -82,12 +83,7 @@ def page(reproduction: Reproduction) -> str:
 def tally(verdicts: Sequence[Verdict]) -> str:
     """How many of each."""
     counts = Counter(verdict.outcome for verdict in verdicts)
-    return (
-        ", ".join(
-            f"{counts[outcome]} {outcome}" for outcome in ("reproduced", "differs", "not attempted") if counts[outcome]
-        )
-        + "."
-    )
+    return ", ".join(f"{outcome}: {counts[outcome]}" for outcome in get_args(Outcome) if counts[outcome])
 
 
 def verdict_table(verdicts: Sequence[Verdict]) -> str:

@@ -16,26 +16,26 @@ from manyheads.training import Run, step_limit
 from manyheads.training.run import Aggregation, Objective
 
 HEADS = (1, 2, 4, 8, 16, 32, 64)  # powers of two, as in the paper
-# Key budgets run from `low` to `high` times m'·log2 m/d_model, evenly on a logarithmic axis, a fifth apart: the paper
-# does not state its grids, and these enclose every threshold it reports.
-WINDOW = (0.35, 2.4)
-REGULAR_WINDOW = (0.2, 1.2)
-SOFTMAX_WINDOW = (0.35, 2.5686)
-SOFTMAX_CROWDED_WINDOW = (0.35, 4.0)
-# Narrower where a run takes long; low enough for the degrees of freedom, which ask for half of the paper's law there.
-LONG_WINDOW = (0.35, 2.0146)
-CROWDED_WINDOW = (0.35, 1.6912)
-DIAGONAL_WINDOW = (0.3, 1.0)
-LARGEST_WINDOW = (0.5477, 1.0)
-EXTREME_WINDOW = (0.6, 1.315)
-HALF_DENSE_WINDOW = (0.2, 0.8664)
-DENSE_WINDOW = (0.15, 0.6)
-DENSEST_WINDOW = (0.15, 0.4243)
+
+
+def shares(low: float, high: float, count: int) -> tuple[float, ...]:
+    """Key budgets as multiples of the paper's x, evenly on a logarithmic axis."""
+    return tuple(np.geomspace(low, high, count).tolist())
+
+
+# The paper does not state its grids. These enclose every threshold it reports, about a fifth apart; where a run takes
+# long only a part of one is run, low enough for the degrees of freedom, which ask for half of the paper's law there.
+WINDOW = shares(0.35, 2.4, 12)
+DIAGONAL_WINDOW = shares(0.3, 1.0, 7)
+EXTREME_WINDOW = shares(0.6, 1.6, 6)
+REGULAR_WINDOW = shares(0.2, 1.2, 12)
+DENSE_WINDOW = shares(0.15, 0.6, 9)
+SOFTMAX_WINDOW = shares(0.35, 4.0, 12)
 
 
 @dataclass(frozen=True)
 class Panel:
-    """A problem, and the window of key budgets in which its transition is looked for."""
+    """A problem, and the key budgets at which its transition is looked for, in multiples of `law()`."""
 
     items: int
     d_model: int
@@ -43,8 +43,7 @@ class Panel:
     degree: int = 1
     rule: Aggregation = "max"
     objective: Objective = "edges"
-    window: tuple[float, float] = WINDOW
-    budgets: int = 12  # how many key budgets of the window each head count is tried at
+    window: tuple[float, ...] = WINDOW
     paper_seeds: int = 10
 
     @property
@@ -72,8 +71,8 @@ class Panel:
 
     def shapes(self, scale: Scale) -> list[tuple[int, int]]:
         """(heads, key width), the widths nearest to the key budgets of the window."""
-        low, high = (share * self.law() for share in self.window)
-        budgets = np.geomspace(low, high, self.budgets // 2 if scale.quick else self.budgets)
+        window = shares(self.window[0], self.window[-1], len(self.window) // 2) if scale.quick else self.window
+        budgets = [share * self.law() for share in window]
         return [
             (heads, width)
             for heads in HEADS
@@ -135,10 +134,10 @@ def complete(panels: Sequence[Panel], rows: Rows, scale: Scale) -> list[Panel]:
 
 BASE = (
     *(Panel(items, d_model) for items in (64, 128) for d_model in (16, 32, 64)),
-    Panel(256, 16, window=LONG_WINDOW, budgets=11),
+    Panel(256, 16, window=WINDOW[:11]),
     *(Panel(256, d_model) for d_model in (32, 64)),
-    Panel(512, 16, window=CROWDED_WINDOW, budgets=10),
-    *(Panel(512, d_model, window=LONG_WINDOW, budgets=11) for d_model in (32, 64)),
+    Panel(512, 16, window=WINDOW[:10]),
+    *(Panel(512, d_model, window=WINDOW[:11]) for d_model in (32, 64)),
 )
 
 
@@ -149,28 +148,31 @@ def base(items: int, d_model: int) -> Panel:
 
 DIAGONAL = (
     *(panel for panel in BASE if panel.compression == 8),
-    Panel(1024, 128, window=DIAGONAL_WINDOW, budgets=7),
-    *(Panel(items, d_model, window=LARGEST_WINDOW, budgets=4) for items, d_model in LARGEST),
+    Panel(1024, 128, window=DIAGONAL_WINDOW),
+    *(Panel(items, d_model, window=DIAGONAL_WINDOW[3:]) for items, d_model in LARGEST),
 )
-EXTREME = Panel(1024, 32, window=EXTREME_WINDOW, budgets=5)
+EXTREME = Panel(1024, 32, window=EXTREME_WINDOW[:5])
 THRESHOLDS = (*BASE, *(panel for panel in DIAGONAL if panel not in BASE), EXTREME)
 
 REGULAR = tuple(
-    Panel(128, 32, graph="regular", degree=degree, window=window, budgets=budgets)
-    for degree, window, budgets in (
-        (1, WINDOW, 12),
-        *((degree, REGULAR_WINDOW, 12) for degree in (2, 4)),
-        (8, HALF_DENSE_WINDOW, 10),
-        (16, DENSE_WINDOW, 9),
-        (32, DENSEST_WINDOW, 7),
+    Panel(128, 32, graph="regular", degree=degree, window=window)
+    for degree, window in (
+        (1, WINDOW),
+        (2, REGULAR_WINDOW),
+        (4, REGULAR_WINDOW),
+        (8, REGULAR_WINDOW[:10]),
+        (16, DENSE_WINDOW),
+        (32, DENSE_WINDOW[:7]),
     )
 )
 SOFTMAX = tuple(
-    Panel(items, d_model, rule="softmax", window=window, budgets=budgets, paper_seeds=3)
-    for items, d_model, window, budgets in (
-        *((64, d_model, SOFTMAX_WINDOW, 10) for d_model in (16, 32)),
-        (128, 16, SOFTMAX_CROWDED_WINDOW, 12),
-        (128, 32, SOFTMAX_WINDOW, 10),
-        *((256, d_model, SOFTMAX_WINDOW, 10) for d_model in (32, 64)),
+    Panel(items, d_model, rule="softmax", window=window, paper_seeds=3)
+    for items, d_model, window in (
+        (64, 16, SOFTMAX_WINDOW[:10]),
+        (64, 32, SOFTMAX_WINDOW[:10]),
+        (128, 16, SOFTMAX_WINDOW),
+        (128, 32, SOFTMAX_WINDOW[:10]),
+        (256, 32, SOFTMAX_WINDOW[:10]),
+        (256, 64, SOFTMAX_WINDOW[:10]),
     )
 )
