@@ -64,21 +64,35 @@ def test_the_prediction_is_near_what_was_measured_elsewhere() -> None:
 
 def test_the_constants_are_what_the_stored_rows_give(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "docs"))
-    from make_plan_check import CHECK_COUNT, CHECK_SEED, fitted, problems, read_rows
+    from make_plan_check import CHECK_COUNT, CHECKS, calibration, fitted, problems
 
     found = fitted()
-    ours = [getattr(prediction, name) for name in "ABCEF"]
-    np.testing.assert_allclose(found["A, B, C, E, F"], ours, rtol=0.01)
+    np.testing.assert_allclose(found["ROOMY"], prediction.ROOMY, rtol=0.01)
+    np.testing.assert_allclose(found["CROWDED"], prediction.CROWDED, rtol=0.01)
     assert found["SPREAD"] == [pytest.approx(prediction.SPREAD, rel=0.05)]
-    assert found["LONG, its spread"][0] == pytest.approx(prediction.LONG, rel=0.01)
+    np.testing.assert_allclose(found["LONG"], prediction.LONG, rtol=0.01)
     assert found["SOFTMAX, its spread"] == [
         pytest.approx(prediction.SOFTMAX, rel=0.01),
         pytest.approx(prediction.SOFTMAX_SPREAD, rel=0.05),
     ]
-    calibrated = {(row["items"], row["d_model"], row["degree"]) for row in read_rows("plan-calibration")}
-    checked = {(one.items, one.d_model, one.degree) for one in problems(CHECK_SEED, CHECK_COUNT)}
+    calibrated = {(row["items"], row["d_model"], row["degree"]) for row in calibration()}
+    checked = {(one.items, one.d_model, one.degree) for one in problems(CHECKS[max(CHECKS)], CHECK_COUNT)}
     assert len(checked) == CHECK_COUNT
     assert not calibrated & checked
+
+
+@settings(max_examples=60, deadline=None)
+@given(items=st.integers(32, 500), d_model=st.integers(12, 95), degree=st.integers(1, 4))
+def test_the_prediction_grows_with_the_items_and_falls_with_the_width(items: int, d_model: int, degree: int) -> None:
+    try:
+        here = predict(items, items * degree, d_model).key_budget
+        if items + 8 <= prediction.STEEP * d_model:  # beyond that the protocol trains for longer
+            assert predict(items + 8, (items + 8) * degree, d_model).key_budget > here
+    except InputError as error:
+        assert "too narrow" in str(error)  # noqa: PT017
+        return
+    if items <= prediction.STEEP * d_model:
+        assert predict(items, items * degree, d_model + 1).key_budget <= 1.01 * here
 
 
 def test_the_page_of_the_check_counts_misses_as_misses(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,7 +105,7 @@ def test_the_page_of_the_check_counts_misses_as_misses(monkeypatch: pytest.Monke
     short = good | {"number": 1, "f1": 0.98, "held": False}
     dear = good | {"number": 2, "ratio": 1.5, "held": False, "complete": False}
     none = good | dict.fromkeys(COLUMNS) | {"number": 3, "items": 500}
-    text = page([good, short, dear, none], [{"fact": "machine", "value": "made up"}])
+    text = page({1: [good, short, dear, none]}, [{"fact": "machine", "value": "made up"}])
     assert "| **both: the advice held** | **1 (25%)** | 90% |" in text
     assert "| F1 ≥ 0.99 at the recommended point | 2 |" in text
     assert "1 advised budgets were too small to reach 0.99 (F1 0.980), 1 more than 1.35 × too large" in text
@@ -106,7 +120,7 @@ def test_a_split_holds_the_budget_at_the_least_cost() -> None:
     assert best.key_budget >= 300
     assert best.key_width <= 32
     share = float(freedom_needed(256, 1024, best.heads)) / 32**2
-    assert 0.33 <= share <= 0.6
+    assert 0.3 <= share <= 0.5
     assert split(256, 1024, 32, 300.0, multiple=16).key_width in (16, 32)
     assert split(256, 1024, 32, 300.0, most_heads=12).heads <= 12
 
@@ -117,7 +131,7 @@ def test_grouped_keys_cost_query_width_and_save_keys() -> None:
     assert grouped is not None
     assert grouped.groups == 1
     assert grouped.query_budget > alone.recommended.key_budget > grouped.key_budget
-    same = plan(512, 512, 64, key_heads=2).grouped
+    same = plan(512, 512, 64, key_heads=alone.recommended.heads).grouped
     assert same is not None
     assert same.query_budget == same.key_budget == alone.recommended.key_budget  # a key head for each head
 
@@ -242,7 +256,9 @@ def test_measure_says_whether_the_advice_held(
 ) -> None:
     assert main(["plan", "--items", "32", "--relations", "32", "--d-model", "24", "--measure", "--seeds", "2"]) == 0
     assert "the advice held" in capsys.readouterr().out
-    monkeypatch.setattr("manyheads.planning.prediction.SAFE", -12.0)  # advice far too thrifty must be seen to fail
+    monkeypatch.setattr(
+        "manyheads.planning.prediction.SAFE", (-12.0, -12.0)
+    )  # advice far too thrifty must be seen to fail
     assert main(["plan", "--items", "32", "--relations", "96", "--d-model", "12", "--measure", "--seeds", "1"]) == 1
     assert "the advice did not hold" in capsys.readouterr().out
 

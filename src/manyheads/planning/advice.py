@@ -86,7 +86,7 @@ def plan(
 
     >>> advice = plan(512, 512, 64)
     >>> advice.recommended.heads, advice.bit_bound < advice.freedom_law < advice.predicted.key_budget
-    (2, True)
+    (3, True)
     """
     _check(relations, items, d_model, rule, context_length, max_degree, multiple, key_heads)
     degree = max_degree or math.ceil(relations / items)

@@ -1,8 +1,8 @@
 """Prediction: the key budget at which training by the paper's protocol reaches F1 ≥ 0.99, and how sure that is.
 
-The degrees-of-freedom law, corrected by what training was seen to need on problems of its own (`make_plan_check.py
-calibrate` in docs/, rows in docs/data/plan-calibration.csv): regular graphs on Gaussian rows, m 32–512, d_model 12–96,
-degrees 1–4. Outside that range it is an extrapolation, and says so.
+Fitted to what training was seen to need (`make_plan_check.py` in docs/, rows in docs/data: regular graphs on Gaussian
+rows, m 32–512, d_model 12–96, degrees 1–4). Beyond those sizes the degrees-of-freedom law alone extrapolates: what is
+said keeps the ratio to it that it has at their edge, and is marked.
 """
 
 from __future__ import annotations
@@ -14,18 +14,20 @@ import numpy as np
 
 from manyheads.bounds import freedom_needed
 from manyheads.errors import InputError
-from manyheads.training.limits import LONG as LONG_STEPS
-from manyheads.training.limits import step_limit
 
-# ln D_K* = ln(law + 2) + A + B·ln m + C·ln d + E/d + F·max(0, ln fill), a least-squares fit; law and fill as below
-A, B, C, E, F = -2.37, 0.094, 0.430, 12.14, 0.295
-ADDED = 2.0
-SPREAD = 0.095  # standard deviation of what is left, each problem predicted from all others
-LONG = 0.63  # where m/d_model > 16 or m > 512 the protocol trains four times longer, and so much of it is enough
-SOFTMAX = 2.2  # the rule softmax, contexts of 16, takes so many times the key budget of max
-SOFTMAX_SPREAD = 0.15
+# ln D_K* is a sum of these times `features`, by least squares. `fill`, the freedom that all relations need in one head
+# as a share of d_model², tells which five count: up to half one head does, from 1 on it cannot; between, both in part.
+ROOM = (0.5, 1.0)
+ROOMY = (-1.053, 0.5793, 0.4959, -5.061, 2.083)  # of 1, ln m, ln degree, degree/d, fill
+CROWDED = (2.780, -1.060, 2.965, -0.0337, 0.3238)  # of 1, ln law, ln fill, m/d, (ln d)²
+SPREAD = 0.081  # standard deviation of what is left, each problem predicted from all others
+SAFE = (1.0, 1.8)  # spreads above the prediction, with room and crowded: what is recommended
+STEEP = 16  # where m/d_model is larger the protocol trains four times longer, and a part is enough:
+LONG, NARROW = (-0.472, 0.105), 17  # ln of it, and by how much that is more for each dimension below 17
+SOFTMAX = 2.19  # the rule softmax, contexts of 16, takes so many times the key budget of max
+SOFTMAX_SPREAD = 0.126
 CALIBRATED = {"items": (32, 512), "d_model": (12, 96), "degree": (1.0, 4.0)}
-SAFE = 1.6  # spreads above the prediction: what is recommended
+ADDED = 2.0  # to the law, before ratios to it are taken: below a width of 1 it means little
 MOST_HEADS = 1024
 
 
@@ -42,29 +44,48 @@ class Prediction:
 
 def predict(items: int, relations: int, d_model: int, *, rule: str = "max") -> Prediction:
     """The prediction for a graph of m' relations whose degrees are about even, on rows like random ones."""
-    law = freedom_law(items, relations, d_model)
-    fill = float(freedom_needed(items, relations, 1)) / d_model**2
-    # beyond the calibrated sizes the correction stays what it is at their edge: the law alone extrapolates
-    m, d = _clamped(items, "items"), _clamped(d_model, "d_model")
-    correction = A + B * math.log(m) + C * math.log(d) + E / d + F * max(0.0, math.log(fill))
-    centre, spread = (law + ADDED) * math.exp(correction), SPREAD
-    if step_limit(items, d_model) >= LONG_STEPS:
-        centre *= LONG
+    given = {"items": items, "d_model": d_model, "degree": relations / items}
+    edge = {name: min(max(given[name], low), high) for name, (low, high) in CALIBRATED.items()}
+    near = (int(edge["items"]), round(edge["items"] * edge["degree"]), int(edge["d_model"]))
+    beyond = (freedom_law(items, relations, d_model) + ADDED) / (freedom_law(*near) + ADDED)
+    centre, spread = beyond * math.exp(np.dot(ROOMY + CROWDED, features(*near))), SPREAD
+    if items > STEEP * d_model:
+        centre *= math.exp(LONG[0] + LONG[1] * narrowness(near[2]))
     if rule == "softmax":
         centre, spread = centre * SOFTMAX, math.hypot(SPREAD, SOFTMAX_SPREAD)
-    given = {"items": items, "d_model": d_model, "degree": relations / items}
+    crowded = _crowded(*near)
+    safe = (1 - crowded) * SAFE[0] + crowded * SAFE[1]
     return Prediction(
         key_budget=centre,
         low=centre * math.exp(-1.645 * spread),
         high=centre * math.exp(1.645 * spread),
-        safe=centre * math.exp(SAFE * spread),
-        is_extrapolated=any(not low <= given[name] <= high for name, (low, high) in CALIBRATED.items()),
+        safe=centre * math.exp(safe * spread),
+        is_extrapolated=edge != given,
     )
 
 
-def _clamped(value: int, name: str) -> float:
-    low, high = CALIBRATED[name]
-    return float(min(max(value, low), high))
+def features(items: int, relations: int, d_model: int) -> tuple[float, ...]:
+    """What the ten constants are multiplied with."""
+    fill, degree, crowded = _fill(items, relations, d_model), relations / items, _crowded(items, relations, d_model)
+    roomy = (1.0, math.log(items), math.log(degree), degree / d_model, fill)
+    law = math.log(freedom_law(items, relations, d_model))
+    many = (1.0, law, math.log(fill), items / d_model, math.log(d_model) ** 2)
+    return *((1 - crowded) * one for one in roomy), *(crowded * one for one in many)
+
+
+def narrowness(d_model: int) -> int:
+    """By how many dimensions a crowded layer is too narrow to gain all of what long training can."""
+    return max(0, NARROW - d_model)
+
+
+def _crowded(items: int, relations: int, d_model: int) -> float:
+    """From 0, where one head does, to 1, where it cannot."""
+    low, high = map(math.log, ROOM)
+    return min(max((math.log(_fill(items, relations, d_model)) - low) / (high - low), 0.0), 1.0)
+
+
+def _fill(items: int, relations: int, d_model: int) -> float:
+    return float(freedom_needed(items, relations, 1)) / d_model**2
 
 
 def freedom_law(items: int, relations: int, d_model: int) -> float:

@@ -12,8 +12,8 @@ from manyheads.bounds.inverse import relations_by_freedom
 
 # Needed freedom over d_model², at the head counts that needed least in calibration. A head near full rank (1) wastes
 # its width on d_k², one far below it its budget on ever more heads.
-FILL = 0.5
-FILLS = (0.33, 0.6)
+FILL = 0.42
+FILLS = (0.3, 0.5)
 MOST_HEADS = 1024
 
 
