@@ -115,6 +115,21 @@ def test_the_page_of_the_check_counts_misses_as_misses(monkeypatch: pytest.Monke
     assert text.count("(search cut)") == text.count("not looked for") == 1
 
 
+def test_the_committed_page_of_the_check_follows_from_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    docs = Path(__file__).parents[1] / "docs"
+    monkeypatch.syspath_prepend(str(docs))
+    from make_plan_check import CHECK_COUNT, CHECKS, page, problems, read_rows
+
+    checks = {number: read_rows(f"plan-check-{number}") for number in CHECKS}
+    assert (docs / "plan-check.md").read_text() == page(checks, read_rows("plan-check-machine"))
+    for number, seed in CHECKS.items():  # all problems of the seed are there, none was left out
+        drawn = [(one.items, one.d_model, one.degree) for one in problems(seed, CHECK_COUNT)]
+        assert [(row["items"], row["d_model"], row["degree"]) for row in checks[number]] == drawn
+    for row in checks[max(CHECKS)]:  # and the present advice is what was checked
+        advice = plan(row["items"] * row["degree"], row["items"], row["d_model"]).recommended
+        assert (row["heads"], row["key_width"]) == (advice.heads, advice.key_width)
+
+
 def test_a_split_holds_the_budget_at_the_least_cost() -> None:
     best = split(256, 1024, 32, 300.0)
     assert best.key_budget >= 300
