@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -196,6 +198,22 @@ def test_what_an_embedding_promises() -> None:
     assert crowded.block_size is None or crowded.block_size < roomy.block_size
     twins = np.repeat(gaussian(32, 16, seed=1), 2, axis=0)
     assert promise(graph, twins).block_size is None
+
+
+def test_a_block_size_that_fails_is_given_up_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = sys.modules["manyheads.construct.limit"]  # the name in the package is that of its function
+    whole, seen = module.limit_tiles, []
+
+    def counted(*given: object, **named: object) -> Iterator[object]:
+        for tile in whole(*given, **named):
+            seen.append(tile[:2])
+            yield tile
+
+    monkeypatch.setattr(module, "limit_tiles", counted)
+    found = promise(permutation_graph(512, seed=0), gaussian(512, 4, seed=1))
+    assert found.tried == (4, 2, 1)
+    assert found.block_size == 1
+    assert 8 < len(seen) <= 8 + 2 * 2  # eight tiles, all of them only where it works
 
 
 def test_trials_train_the_point_and_its_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:

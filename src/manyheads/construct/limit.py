@@ -11,7 +11,7 @@ fluctuation around it does shrink. So where the limit does not separate, no widt
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
@@ -53,12 +53,13 @@ def limit(
     *,
     signatures: Signatures = RADEMACHER,
     mu: float = 1.0,
+    until: Callable[[Window], bool] | None = None,
 ) -> Limit:
-    """The limit d_k → ∞ of the construction on these blocks, with X_inv = Xᵀ/μ."""
+    """The limit d_k → ∞ of the construction on these blocks, with X_inv = Xᵀ/μ; `until` as for `window`."""
     return Limit(
         heads=len(blocks),
         block_size=max(len(sources) for sources, _ in blocks),
-        window=window(graph, limit_tiles(embedding, blocks, signatures=signatures, mu=mu)),
+        window=window(graph, limit_tiles(embedding, blocks, signatures=signatures, mu=mu), until=until),
         threshold=signatures.threshold(1),
     )
 

@@ -38,7 +38,8 @@ def promise(graph: Graph, embedding: Float32[ndarray, "items d_model"]) -> Promi
     while size >= 1:
         tried.append(size)
         blocks = pack(graph, size=size)
-        found = limit(graph, embedding, blocks, mu=worst.mu)
+        # a size that fails mostly shows it in its first tiles, and small blocks are slow to go through
+        found = limit(graph, embedding, blocks, mu=worst.mu, until=lambda so_far: not so_far.is_open)
         if found.separates("best"):
             return Promise(worst, realised_incoherence(embedding, blocks), size, found.heads, tuple(tried))
         size //= 2
