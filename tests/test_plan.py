@@ -127,6 +127,8 @@ def test_the_committed_page_of_the_check_follows_from_its_rows(monkeypatch: pyte
     for number, seed in CHECKS.items():  # all problems of the seed are there, none was left out
         drawn = [(one.items, one.d_model, one.degree) for one in problems(seed, CHECK_COUNT)]
         assert [(row["items"], row["d_model"], row["degree"]) for row in checks[number]] == drawn
+    held = sum(row["held"] for row in checks[max(CHECKS)])
+    assert f"the advice held in {held} (" in (docs.parent / "README.md").read_text()
     for row in checks[max(CHECKS)]:  # and the present advice is what was checked
         advice = plan(row["items"] * row["degree"], row["items"], row["d_model"]).recommended
         assert (row["heads"], row["key_width"]) == (advice.heads, advice.key_width)
@@ -289,9 +291,8 @@ def test_measure_says_whether_the_advice_held(
 ) -> None:
     assert main(["plan", "--items", "32", "--relations", "32", "--d-model", "24", "--measure", "--seeds", "2"]) == 0
     assert "the advice held" in capsys.readouterr().out
-    monkeypatch.setattr(
-        "manyheads.planning.prediction.SAFE", (-12.0, -12.0)
-    )  # advice far too thrifty must be seen to fail
+    # advice far too thrifty must be seen to fail
+    monkeypatch.setattr("manyheads.planning.prediction.SAFE", (-12.0, -12.0))
     assert main(["plan", "--items", "32", "--relations", "96", "--d-model", "12", "--measure", "--seeds", "1"]) == 1
     assert "the advice did not hold" in capsys.readouterr().out
 

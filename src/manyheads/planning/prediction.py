@@ -15,6 +15,7 @@ import numpy as np
 
 from manyheads.bounds import freedom_needed
 from manyheads.errors import InputError
+from manyheads.planning.split import MOST_HEADS, fills
 
 # ln D_K* is a sum of these times `features`, by least squares. `fill`, the freedom that all relations need in one head
 # as a share of d_model², tells which five count: up to half one head does, from 1 on it cannot; between, both in part.
@@ -29,7 +30,6 @@ SOFTMAX = 2.19  # the rule softmax, contexts of 16, takes so many times the key 
 SOFTMAX_SPREAD = 0.126
 CALIBRATED = {"items": (32, 512), "d_model": (12, 96), "degree": (1.0, 4.0)}
 ADDED = 2.0  # to the law, before ratios to it are taken: below a width of 1 it means little
-MOST_HEADS = 1024
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def _crowded(items: int, relations: int, d_model: int) -> float:
 
 
 def _fill(items: int, relations: int, d_model: int) -> float:
-    return float(freedom_needed(items, relations, 1)) / d_model**2
+    return fills(items, relations, d_model, most_heads=1)[1]
 
 
 @cache  # a thousand head counts; a prediction asks for the same one several times
