@@ -18,16 +18,24 @@ from manyheads.errors import InputError
 from manyheads.planning.split import MOST_HEADS, fills
 
 # ln D_K* is a sum of these times `features`, by least squares. `fill`, the freedom that all relations need in one head
-# as a share of d_model², tells which five count: up to half one head does, from 1 on it cannot; between, both in part.
+# as a share of d_model², tells which count: up to half one head does, from 1 on it cannot; between, both in part.
 ROOM = (0.5, 1.0)
-ROOMY = (-1.053, 0.5793, 0.4959, -5.061, 2.083)  # of 1, ln m, ln degree, degree/d, fill
-CROWDED = (2.780, -1.060, 2.965, -0.0337, 0.3238)  # of 1, ln law, ln fill, m/d, (ln d)²
-SPREAD = 0.081  # standard deviation of what is left, each problem predicted from all others
-SAFE = (1.0, 1.8)  # spreads above the prediction, with room and crowded: what is recommended
-STEEP = 16  # where m/d_model is larger the protocol trains four times longer, and a part is enough:
-LONG, NARROW = (-0.472, 0.105), 17  # ln of it, and by how much that is more for each dimension below 17
-SOFTMAX = 2.19  # the rule softmax, contexts of 16, takes so many times the key budget of max
-SOFTMAX_SPREAD = 0.126
+ROOMY = (-1.987, 0.7526, 0.499, -4.6, 1.938, 12.82)  # of 1, ln m, ln degree, degree/d, fill, 1/m
+CROWDED = (
+    2.273,
+    -0.7309,
+    3.168,
+    0.02322,
+    0.3509,
+    0.06402,
+    -0.1185,
+)  # 1, ln law, ln fill, m/d, ln² d, dense, ln² law
+STEEP = 16  # where m/d_model is larger the protocol trains four times longer, and this is added:
+LONG = (-0.4627, -0.02385)  # of 1, dense = m/d·ln degree
+SPREAD = 0.069  # standard deviation of what is left, each problem predicted from all others
+SAFE = (1.3, 2.1)  # spreads above the prediction, with room and crowded: what is recommended
+SOFTMAX = 2.2  # the rule softmax, contexts of 16, takes so many times the key budget of max
+SOFTMAX_SPREAD = 0.125
 CALIBRATED = {"items": (32, 512), "d_model": (12, 96), "degree": (1.0, 4.0)}
 ADDED = 2.0  # to the law, before ratios to it are taken: below a width of 1 it means little
 
@@ -49,9 +57,7 @@ def predict(items: int, relations: int, d_model: int, *, rule: str = "max") -> P
     edge = {name: min(max(given[name], low), high) for name, (low, high) in CALIBRATED.items()}
     near = (int(edge["items"]), round(edge["items"] * edge["degree"]), int(edge["d_model"]))
     beyond = (freedom_law(items, relations, d_model) + ADDED) / (freedom_law(*near) + ADDED)
-    centre, spread = beyond * math.exp(np.dot(ROOMY + CROWDED, features(*near))), SPREAD
-    if items > STEEP * d_model:
-        centre *= math.exp(LONG[0] + LONG[1] * narrowness(near[2]))
+    centre, spread = beyond * math.exp(np.dot(ROOMY + CROWDED + LONG, features(*near))), SPREAD
     if rule == "softmax":
         centre, spread = centre * SOFTMAX, math.hypot(SPREAD, SOFTMAX_SPREAD)
     crowded = _crowded(*near)
@@ -66,17 +72,13 @@ def predict(items: int, relations: int, d_model: int, *, rule: str = "max") -> P
 
 
 def features(items: int, relations: int, d_model: int) -> tuple[float, ...]:
-    """What the ten constants are multiplied with."""
+    """What the constants are multiplied with."""
     fill, degree, crowded = _fill(items, relations, d_model), relations / items, _crowded(items, relations, d_model)
-    roomy = (1.0, math.log(items), math.log(degree), degree / d_model, fill)
-    law = math.log(freedom_law(items, relations, d_model))
-    many = (1.0, law, math.log(fill), items / d_model, math.log(d_model) ** 2)
-    return *((1 - crowded) * one for one in roomy), *(crowded * one for one in many)
-
-
-def narrowness(d_model: int) -> int:
-    """By how many dimensions a crowded layer is too narrow to gain all of what long training can."""
-    return max(0, NARROW - d_model)
+    roomy = (1.0, math.log(items), math.log(degree), degree / d_model, fill, 1 / items)
+    law, dense = math.log(freedom_law(items, relations, d_model)), items / d_model * math.log(degree)
+    many = (1.0, law, math.log(fill), items / d_model, math.log(d_model) ** 2, dense, law**2)
+    long = (1.0, dense) if items > STEEP * d_model else (0.0, 0.0)
+    return *((1 - crowded) * one for one in roomy), *(crowded * one for one in many), *long
 
 
 def _crowded(items: int, relations: int, d_model: int) -> float:
