@@ -241,8 +241,8 @@ It missed its aim. The constants were then fitted to its problems too, with othe
 was narrowed; what stands above was measured afterwards, on problems drawn anew.
 """,
     2: """
-It missed its aim. Its problems joined the calibration, with more crowded ones, where four of its nine misses are; what
-their degrees add where items crowd got a term of its own, and so did the curve over m where they do not.
+It missed its aim. Its problems joined the calibration, with 22 others of more than 11 items to a dimension, where four
+of its nine misses are. What degrees add there got a term of its own, and the margins were chosen anew.
 """,
 }
 
@@ -296,7 +296,7 @@ def _where(rows: Sequence[Row]) -> str:
     none = [row for row in rows if not row["heads"]]
     crowded = [row for row in rows if row["items"] > prediction.STEEP * row["d_model"]]
     failed = sum(not row["held"] for row in crowded)
-    scores = ", ".join(f"{row['f1']:.3f}" for row in short if row["f1"] is not None)
+    scores = ", ".join(f"{row['f1']:.4f}" for row in short if row["f1"] is not None)
     return (
         f"{len(short)} advised budgets were too small to reach {TARGET}{f' (F1 {scores})' if scores else ''}, "
         f"{len(dear)} more than {MOST} × too large; without any advice: {len(none)}. Of the {len(crowded)} problems "

@@ -110,7 +110,7 @@ def test_the_page_of_the_check_counts_misses_as_misses(monkeypatch: pytest.Monke
     text = page({1: [good, short, dear, none]}, [{"fact": "machine", "value": "made up"}])
     assert "| **both: the advice held** | **1 (25%)** | 90% |" in text
     assert "| F1 ≥ 0.99 at the recommended point | 2 |" in text
-    assert "1 advised budgets were too small to reach 0.99 (F1 0.980), 1 more than 1.35 × too large" in text
+    assert "1 advised budgets were too small to reach 0.99 (F1 0.9800), 1 more than 1.35 × too large" in text
     assert "without any advice: 1. Of the 1 problems with more than 16 items to a dimension" in text
     assert text.count("**no**") == 3
     assert "At 1 of them the search was cut" in text

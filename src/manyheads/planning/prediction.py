@@ -21,17 +21,10 @@ from manyheads.planning.split import MOST_HEADS, fills
 # as a share of d_model², tells which count: up to half one head does, from 1 on it cannot; between, both in part.
 ROOM = (0.5, 1.0)
 ROOMY = (-1.987, 0.7526, 0.499, -4.6, 1.938, 12.82)  # of 1, ln m, ln degree, degree/d, fill, 1/m
-CROWDED = (
-    2.273,
-    -0.7309,
-    3.168,
-    0.02322,
-    0.3509,
-    0.06402,
-    -0.1185,
-)  # 1, ln law, ln fill, m/d, ln² d, dense, ln² law
+# of 1, ln law, ln fill, m/d, (ln d)², dense = m/d·ln degree, (ln law)²
+CROWDED = (2.273, -0.7309, 3.168, 0.02322, 0.3509, 0.06402, -0.1185)
 STEEP = 16  # where m/d_model is larger the protocol trains four times longer, and this is added:
-LONG = (-0.4627, -0.02385)  # of 1, dense = m/d·ln degree
+LONG = (-0.4627, -0.02385)  # of 1, dense
 SPREAD = 0.069  # standard deviation of what is left, each problem predicted from all others
 SAFE = (1.3, 2.1)  # spreads above the prediction, with room and crowded: what is recommended
 SOFTMAX = 2.2  # the rule softmax, contexts of 16, takes so many times the key budget of max
