@@ -149,8 +149,8 @@ def test_relations_that_fit(items: int, d_model: int, heads: int, width: int) ->
     shape, half = Shape(d_model, heads, width), items * (items - 1) // 2
     by_bits = inverse.relations_by_bits(items, shape, bits=8.0)
     room = 8 * (shape.parameters + 1) * np.log(2)
-    assert float(ln_graphs(items, by_bits)) <= room
-    assert by_bits == half or float(ln_graphs(items, by_bits + 1)) > room
+    assert float(ln_graphs(items, min(by_bits, half))) <= room
+    assert by_bits == 2 * half or float(ln_graphs(items, by_bits + 1)) > room
     by_freedom = inverse.relations_by_freedom(items, shape)
     assert by_freedom == 0 or float(freedom_needed(items, by_freedom, heads)) <= shape.freedom
     assert by_freedom == half or float(freedom_needed(items, by_freedom + 1, heads)) > shape.freedom

@@ -17,12 +17,13 @@ WIDEST = 2**20  # the largest d_model that is looked at
 def relations_by_bits(items: int, shape: Shape, *, bits: float = 16.0) -> int:
     """The most relations for which the bit budget leaves room: log2 C(m(m − 1), m') ≤ b·(d·(D_Q + D_K) + 1).
 
-    More is impossible for some graph with so many relations; at most half of all pairs, beyond which the complement is
-    the cheaper graph to name.
+    One more is impossible for some graph with so many relations. All pairs where half of them have room: no other count
+    has more graphs, so the bits rule out none.
     """
     pairs = _pairs(items)
     room = bits * (shape.parameters + 1) * LN2
-    return _largest(lambda relations: float(ln_graphs(items, relations)) <= room, pairs // 2)
+    most = _largest(lambda relations: float(ln_graphs(items, relations)) <= room, pairs // 2)
+    return pairs if most == pairs // 2 else most
 
 
 def relations_by_freedom(items: int, shape: Shape) -> int:

@@ -49,7 +49,7 @@ def shown_audit(report: Audit) -> list[RenderableType]:
         ("layers", f"{model.layers}, all alike"),
         ("shape", f"{in_heads(shape.heads, shape.key_width)}, d_model {shape.d_model}"),
         ("key budget", f"D_Q {shape.query_budget:,}, D_K {shape.key_budget:,} ({shape.groups} key heads)"),
-        ("impossible", f"more than {report.by_bits:,} relations among {report.items:,} items: 16 bits a weight"),
+        ("impossible", _impossible(report)),
         ("likely", f"{report.by_freedom:,} relations, {per_item:.3g} an item: degrees-of-freedom law"),
         ("paper's law", f"{report.by_paper:,} relations"),
         ("split", split),
@@ -82,6 +82,12 @@ def measured(architecture: Architecture, path: Path, *, seed: int, stem: Path | 
         written = list(save(figure, stem.with_suffix("")))
     facts: dict[str, object] = {"embedding": asdict(embedding), "heads": [asdict(head) for head in heads]}
     return Measured(facts, [Text(), *_shown_embedding(embedding), _shown_heads(architecture, heads)], written)
+
+
+def _impossible(report: Audit) -> str:
+    if report.by_bits == report.items * (report.items - 1):
+        return f"nothing: 16 bits a weight tell all graphs on {report.items:,} items apart"
+    return f"more than {report.by_bits:,} relations among {report.items:,} items: 16 bits a weight"
 
 
 def _shown_embedding(geometry: EmbeddingGeometry) -> list[RenderableType]:

@@ -81,6 +81,8 @@ def relations_that_fit(asked: command.Plan, items: int, d_model: int) -> Answer:
         "guaranteed": "one for each head, on any rows of length 1",
     }
     rows = [(name, f"{count:,} relations: {why[name]}") for name, count in counts.items()]
+    if counts["impossible beyond"] == items * (items - 1):
+        rows[0] = ("impossible", f"nothing: {why['impossible beyond']} tell all graphs apart")
     sides = f"D_K {shape.query_budget}"
     if shape.groups != shape.heads:
         sides = f"D_Q {shape.query_budget}, D_K {shape.key_budget}"

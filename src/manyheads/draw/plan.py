@@ -46,7 +46,8 @@ def draw_capacity_map(rows: CapacityMap) -> Figure:
     with look():
         figure, axes = panels(2, 2)
         figure.set_size_inches(7.6, 6.2)
-        bottom, top = 0.5 * rows.guaranteed.min(), 2 * rows.impossible.max()
+        pairs = rows.items * (rows.items - 1)
+        bottom, top = 0.5 * rows.guaranteed.min(), min(2 * rows.impossible.max(), pairs)
         for index, (axis, budget) in enumerate(zip(axes.flat, rows.key_budgets, strict=True)):
             x, sure = rows.d_models, np.full(len(rows.d_models), rows.guaranteed[index])
             likely, limit = np.maximum(rows.likely[index], sure), rows.impossible[index]

@@ -13,7 +13,7 @@ HEADS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 
 
 def capacity_map(items: int, *, widest: int, key_budgets: tuple[int, ...]) -> CapacityMap:
-    """The relations one layer holds over d_model, for each key budget; at most half of all pairs."""
+    """The relations one layer holds over d_model, for each key budget; what is likely ends at half of all pairs."""
     d_models = np.geomspace(16, widest, 25)
     impossible, likely = np.empty((2, len(key_budgets), len(d_models)))
     for row, budget in enumerate(key_budgets):
