@@ -25,7 +25,7 @@ from rows import DATA, Row, machine_rows, read_rows, table, write_rows
 from manyheads import InputError, Run, step_limit
 from manyheads.bounds import freedom_key_width
 from manyheads.capacity import Budget, measure
-from manyheads.planning import plan, prediction
+from manyheads.planning import Plan, plan, prediction
 from manyheads.sweep import Store, sweep, threads
 from manyheads.training.run import Aggregation
 
@@ -122,17 +122,18 @@ def calibrate(store: Store, only: int | None) -> None:
                 continue
             done.add(key)
             row: Row = dict(zip(("items", "d_model", "degree", "rule"), key, strict=True))
-            rows.append(row | measured(problem, store, also=_advised(problem)))
+            advice = advised(problem)  # where none of HEADS is enough, D_K* is still found near it
+            rows.append(row | measured(problem, store, also=[advice.recommended.heads] if advice else []))
             write_rows("plan-calibration", rows)
             print(rows[-1], flush=True)
 
 
-def _advised(problem: Problem) -> list[int]:
-    """The head count of the present advice: where none of HEADS is enough, D_K* is still found near it."""
+def advised(problem: Problem) -> Plan | None:
+    """The present advice; none where the law sees no way."""
     try:
-        return [plan(problem.relations, problem.items, problem.d_model).recommended.heads]
+        return plan(problem.relations, problem.items, problem.d_model)
     except InputError:
-        return []
+        return None
 
 
 def fitted() -> dict[str, list[float]]:
@@ -142,10 +143,9 @@ def fitted() -> dict[str, list[float]]:
     constants = np.linalg.lstsq(features, target, rcond=None)[0]
     hat = features @ np.linalg.pinv(features)
     left = (target - hat @ target) / (1 - np.diag(hat))  # what a fit to all others leaves of each
-    found, names = {}, ("ROOMY", "CROWDED", "LONG")
+    names = ("ROOMY", "CROWDED", "LONG")
     ends = np.cumsum([len(getattr(prediction, name)) for name in names])
-    for name, part in zip(names, np.split(constants, ends[:-1]), strict=True):
-        found[name] = part.tolist()
+    found = {name: part.tolist() for name, part in zip(names, np.split(constants, ends[:-1]), strict=True)}
     found["SPREAD"] = [float(np.std(left))]
     features, target = _features([row for row in rows if row["rule"] == "softmax"])
     rest = target - features @ constants
@@ -186,9 +186,8 @@ def check(store: Store) -> None:
 
 def checked(problem: Problem, store: Store) -> Row:
     """What is advised, what it reaches, and the smallest budget that would have done."""
-    try:
-        advice = plan(problem.relations, problem.items, problem.d_model)
-    except InputError:  # the law sees no way: no advice, which is a miss
+    advice = advised(problem)
+    if advice is None:  # a miss
         return dict.fromkeys(COLUMNS)
     heads, width = advice.recommended.heads, advice.recommended.key_width
     records = sweep([problem.run(heads, width, seed) for seed in SEEDS], store, workers=threads())

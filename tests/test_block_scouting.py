@@ -92,8 +92,9 @@ def test_it_goes_on_where_it_was(make: ModuleType, tmp_path: Path, monkeypatch: 
 
 
 def test_the_page_is_that_of_its_rows(make: ModuleType, scouting_page: ModuleType, tmp_path: Path) -> None:
-    rows = make.read_rows("block-scouting")
-    if not rows:
-        pytest.skip("the scouting has not been run")
-    scouting_page.write_page(tmp_path / "page.md", rows)
-    assert (tmp_path / "page.md").read_text() == (DOCS / "block-scouting.md").read_text()
+    scouting_page.write_page(tmp_path / "page.md", make.read_rows("block-scouting"))
+    text = (DOCS / "block-scouting.md").read_text()
+    assert (tmp_path / "page.md").read_text() == text
+    # and the figure is what was chosen
+    shape = f"m = {LAPTOP.items}, d_model = {LAPTOP.d_model}"
+    assert f"Chosen: {shape}, {LAPTOP.steps:,} steps, rate {LAPTOP.learning_rate:g}." in text

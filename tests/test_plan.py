@@ -83,7 +83,7 @@ def test_the_constants_are_what_the_stored_rows_give(monkeypatch: pytest.MonkeyP
     assert not calibrated & checked
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(items=st.integers(32, 500), d_model=st.integers(12, 95), degree=st.integers(1, 4))
 def test_the_prediction_grows_with_the_items_and_falls_with_the_width(items: int, d_model: int, degree: int) -> None:
     try:

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from manyheads.architectures import Architecture
 from manyheads.cli.progress import progress
-from manyheads.cli.shown import in_heads, pairs_table
+from manyheads.cli.shown import impossible, in_heads, pairs_table
 from manyheads.draw.geometry import GeometryRows, draw_geometry
 from manyheads.draw.style import save
 from manyheads.files.model_weights import read_model_weights
@@ -49,7 +49,7 @@ def shown_audit(report: Audit) -> list[RenderableType]:
         ("layers", f"{model.layers}, all alike"),
         ("shape", f"{in_heads(shape.heads, shape.key_width)}, d_model {shape.d_model}"),
         ("key budget", f"D_Q {shape.query_budget:,}, D_K {shape.key_budget:,} ({shape.groups} key heads)"),
-        ("impossible", _impossible(report)),
+        ("impossible", impossible(report.by_bits, report.items, "16 bits a weight")),
         ("likely", f"{report.by_freedom:,} relations, {per_item:.3g} an item: degrees-of-freedom law"),
         ("paper's law", f"{report.by_paper:,} relations"),
         ("split", split),
@@ -82,12 +82,6 @@ def measured(architecture: Architecture, path: Path, *, seed: int, stem: Path | 
         written = list(save(figure, stem.with_suffix("")))
     facts: dict[str, object] = {"embedding": asdict(embedding), "heads": [asdict(head) for head in heads]}
     return Measured(facts, [Text(), *_shown_embedding(embedding), _shown_heads(architecture, heads)], written)
-
-
-def _impossible(report: Audit) -> str:
-    if report.by_bits == report.items * (report.items - 1):
-        return f"nothing: 16 bits a weight tell all graphs on {report.items:,} items apart"
-    return f"more than {report.by_bits:,} relations among {report.items:,} items: 16 bits a weight"
 
 
 def _shown_embedding(geometry: EmbeddingGeometry) -> list[RenderableType]:

@@ -15,7 +15,7 @@ from manyheads.bounds import Shape, inverse, neighbours
 from manyheads.cli import plan as command
 from manyheads.cli.answer import Answer
 from manyheads.cli.progress import progress
-from manyheads.cli.shown import in_heads, pairs_table, shown_files, shown_notes
+from manyheads.cli.shown import impossible, in_heads, pairs_table, shown_files, shown_notes
 from manyheads.errors import InputError
 from manyheads.files import check_writable
 from manyheads.generators import random_graph
@@ -75,14 +75,15 @@ def relations_that_fit(asked: command.Plan, items: int, d_model: int) -> Answer:
         "guaranteed": min(shape.heads, items * (items - 1)),
     }
     why = {
-        "impossible beyond": f"{asked.bits:g} bits in each of {shape.parameters:,} weights",
         "likely": "the degrees-of-freedom law, an estimate for rows like random ones",
         "paper's law": "D_K·d_model/(0.46·log2 m), read backwards",
         "guaranteed": "one for each head, on any rows of length 1",
     }
-    rows = [(name, f"{count:,} relations: {why[name]}") for name, count in counts.items()]
-    if counts["impossible beyond"] == items * (items - 1):
-        rows[0] = ("impossible", f"nothing: {why['impossible beyond']} tell all graphs apart")
+    bits = f"{asked.bits:g} bits in each of {shape.parameters:,} weights"
+    rows = [
+        ("impossible", impossible(counts["impossible beyond"], items, bits)),
+        *((name, f"{counts[name]:,} relations: {says}") for name, says in why.items()),
+    ]
     sides = f"D_K {shape.query_budget}"
     if shape.groups != shape.heads:
         sides = f"D_Q {shape.query_budget}, D_K {shape.key_budget}"

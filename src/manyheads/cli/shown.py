@@ -21,6 +21,13 @@ def in_heads(heads: int, key_width: int) -> str:
     return f"{heads} head{'s' if heads > 1 else ''} of width {key_width}"
 
 
+def impossible(relations: int, items: int, bits: str) -> str:
+    """What so many bits rule out: nothing where they leave room for every pair."""
+    if relations == items * (items - 1):
+        return f"nothing: {bits} tell all graphs on {items:,} items apart"
+    return f"more than {relations:,} relations among {items:,} items: {bits}"
+
+
 def pairs_table(rows: Iterable[tuple[str, str]]) -> Table:
     """A name and what there is to say about it on each row; long text wraps within its column."""
     table = Table.grid(padding=(0, 2))
