@@ -157,7 +157,7 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     ranking = tmp_path / "ranking.txt"
     ranking.write_text("".join(f"{number}\n" for number in range(1, 12)))
     monkeypatch.setattr("manyheads.files.token_tables._packaged", lambda _: ranking)
-    return ["--store", str(tmp_path / "p.db"), "--out", str(tmp_path / "out"), "--workers", "2"]
+    return ["--store", str(tmp_path / "p.db"), "--out", str(tmp_path / "out"), "--workers", "1"]
 
 
 def test_the_command_tells_the_cost_runs_what_is_missing_and_only_that(

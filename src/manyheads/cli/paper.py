@@ -126,7 +126,7 @@ class Paper:
         if self.what == ("claims",):
             with Store.read(self.store) as store:
                 return known_rows(shown, store, scale)
-        apart = set(names) <= set(RETRIEVAL)  # torch holds Python's lock between its kernels
+        apart = set(names) <= {*RETRIEVAL, *HOURS}  # torch holds Python's lock between its kernels
         with asked_workers(self.workers, self.dask, apart=apart) as workers, Store.write(self.store) as store:
 
             def standing() -> tuple[int, int]:
