@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import get_args
 
-from manyheads.paper.exhibit import BEYOND, needed
+from manyheads.paper.exhibit import BEYOND, HOURS, needed
 from manyheads.paper.reasons import reasons
 from manyheads.paper.reproduce import Reproduction, Shown
 from manyheads.paper.verdict import Outcome, Verdict
@@ -104,12 +104,17 @@ def _section(one: Shown) -> str:
 
 def _made(reproduction: Reproduction, names: Sequence[str]) -> str:
     machine = ", ".join(f"{name} {value}" for name, value in sorted(reproduction.rows.machine.items()))
-    own, past = ([name for name in names if (name in BEYOND) is beyond] for beyond in (False, True))
-    paper = needed(own, reproduction.scale, reproduction.rows)
-    ids = {run.id for run in paper}
-    more = [run for run in needed(past, reproduction.scale, reproduction.rows) if run.id not in ids] if past else []
-    parts = ["The paper's own points: " + _cost(paper, reproduction)] if paper else []
-    parts += ["Past the paper: " + _cost(more, reproduction)] if more else []
+    groups = {
+        "The paper's own points": [name for name in names if name not in (*BEYOND, *HOURS)],
+        "Figure 7, asked for by name": [name for name in names if name in HOURS],
+        "Past the paper": [name for name in names if name in BEYOND],
+    }
+    parts, counted = [], set[str]()
+    for title, group in groups.items():
+        runs = needed(group, reproduction.scale, reproduction.rows) if group else []
+        own = [run for run in runs if run.id not in counted]  # a run that several groups show is told once
+        counted |= {run.id for run in own}
+        parts += [f"{title}: {_cost(own, reproduction)}"] if reproduction.rows.of(own) else []
     clock = "Times are those of the runs, added up; whatever else the machine did meanwhile is in them."
     return " ".join([*parts, clock, f"Machine: {machine or 'unknown'}."])
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from manyheads.paper.hunt import Hunt, Trail
 
 FORMAT = "manyheads paper rows 1"
+SEVERAL = " / "  # between what several machines say
 M = TypeVar("M", bound=Meant)
 
 
@@ -45,7 +46,7 @@ class Row:
 
 
 class Rows:
-    """Finished runs by their ids, and the machine they were made on."""
+    """Finished runs by their ids, and the machines they were made on."""
 
     def __init__(self, rows: Iterable[Row], *, machine: Mapping[str, str] | None = None) -> None:
         self._by_id = {row.id: row for row in rows}
@@ -63,8 +64,9 @@ class Rows:
         return len(self._by_id)
 
     def joined(self, others: Rows) -> Rows:
-        """These and the others, which say what the machine was."""
-        both = Rows([*self._by_id.values(), *others._by_id.values()], machine=others.machine or self.machine)
+        """These and the others."""
+        machine = machines([self.machine, others.machine])
+        both = Rows([*self._by_id.values(), *others._by_id.values()], machine=machine)
         both.finished.update(self.finished)
         return both
 
@@ -82,8 +84,21 @@ def stored_rows(store: Store, runs: Sequence[Meant] | None = None) -> Rows:
     """The finished among these runs, or among all, that a store has."""
     ids = None if runs is None else [run.id for run in runs]
     records = [record for record in store.records(ids=ids) if record.status in FINISHED]
-    machine = json.loads(records[-1].machine) if records else {}
-    return Rows(map(Row.of, records), machine=machine)
+    told = dict.fromkeys(record.machine for record in records)
+    return Rows(map(Row.of, records), machine=machines(map(json.loads, told)))
+
+
+def machines(each: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    """The facts of several machines as if of one: where they differ, all of them.
+
+    >>> machines([{"cores": "2", "cpu": "AMD EPYC"}, {"cores": "2", "cpu": "Intel Xeon"}])
+    {'cores': '2', 'cpu': 'AMD EPYC / Intel Xeon'}
+    """
+    facts: dict[str, dict[str, None]] = {}
+    for machine in each:
+        for name, value in machine.items():
+            facts.setdefault(name, {}).update(dict.fromkeys(value.split(SEVERAL)))
+    return {name: SEVERAL.join(values) for name, values in facts.items()}
 
 
 def write_rows(path: Path, rows: Rows, runs: Sequence[Meant]) -> None:
