@@ -281,3 +281,11 @@ def test_without_torch_or_scikit_learn_one_sentence_says_what_to_install(monkeyp
         train_retrievals([TINY])
     monkeypatch.setattr("manyheads.sweep.retrieval_trainer.find_spec", lambda name: None if name == "torch" else name)
     assert RetrievalTrainer().refusal(TINY) == "a retrieval network needs torch: install manyheads[torch]"
+
+
+@pytest.mark.parametrize(("heads", "width"), [(1, 32), (4, 8), (8, 16)])
+def test_keys_begin_as_large_as_queries_and_beta_holds_the_scale(heads: int, width: int) -> None:
+    """So that a step of Adam, the same for all weights, is as small for the one as for the other."""
+    first = initial_weights(RetrievalRun(4, 8, heads, 0, head_width=width, initial_sharpness=0.5))
+    assert float(first.key.std()) == pytest.approx(float(first.query.std()), rel=0.1)
+    np.testing.assert_allclose(torch.exp(first.sharpness), np.exp(0.5) / np.sqrt(width))

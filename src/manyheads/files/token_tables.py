@@ -109,13 +109,20 @@ def _from_hub(file: str) -> Path:
     otherwise = "give its file as gpt2:model.safetensors"
     try:
         from huggingface_hub import hf_hub_download
+        from huggingface_hub.utils import logging
     except ModuleNotFoundError:
         raise InputError(f"GPT-2's table is not here: install manyheads[tokens], or {otherwise}") from None
-    for cached_only in (True, False):
-        try:
-            return Path(hf_hub_download(GPT2_REPOSITORY, file, local_files_only=cached_only, etag_timeout=HUB_SECONDS))
-        except Exception as error:  # not in the cache; no network, no such host, refused: many kinds
-            reason = type(error).__name__
+    told = logging.get_verbosity()
+    logging.set_verbosity_error()  # the hub tells of every retry; what came of them is said below
+    try:
+        for cached_only in (True, False):
+            try:
+                found = hf_hub_download(GPT2_REPOSITORY, file, local_files_only=cached_only, etag_timeout=HUB_SECONDS)
+                return Path(found)
+            except Exception as error:  # not in the cache; no network, no such host, refused: many kinds
+                reason = type(error).__name__
+    finally:
+        logging.set_verbosity(told)
     raise InputError(f"GPT-2's {file} is not in the hub's cache, and the hub does not give it ({reason}): {otherwise}")
 
 

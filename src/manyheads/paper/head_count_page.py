@@ -27,8 +27,7 @@ CHOICES = """
 - The score of a token in a head is β·q·k with a learnt β for each head; c0 is not added to what the heads return.
 - With E = 32 and h that does not divide it, heads are ⌈32/h⌉ wide: 33 dimensions for h = 3 and 35 for h = 5.
 - Two layers: in the first every token and the class token attend to all tokens, then a GELU MLP of width N; no
-  residual. The paper does not describe its own. At T = 64 and 128, where every token attends to all, only h = 1 and 2
-  were run, the two sides of L·h = D.
+  residual. The paper does not describe its own.
 - D = 3 and two layers were run with h up to 4.
 """.strip()
 
@@ -86,7 +85,7 @@ def _protocol(made: Reproduction) -> str:
     return (
         f"Adam at {run.learning_rate:g} (β1 {run.beta1:g}, β2 {run.beta2:g}), warmed up for {run.warm_up} steps and "
         f"falling to 0 along a cosine, batches of {run.batch}, {run.steps:,} steps, first weights normal of variance "
-        f"1/fan-in, every β at e^{run.initial_sharpness:g}, float32; chosen by how well h = D heads do, with other "
+        f"1/fan-in, every β at e^{run.initial_sharpness:g}/√n, float32; chosen by how well h = D heads do, with other "
         "seeds ([scouting](../benchmarks/retrieval_scouting.py))"
     )
 

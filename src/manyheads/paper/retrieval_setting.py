@@ -43,17 +43,12 @@ class Setting:
     task: str = "maxima"
     lengths: tuple[int, ...] = LENGTHS
     heads: tuple[int, ...] = HEADS
-    long_heads: tuple[int, ...] | None = None  # the head counts past T = LONG, where all of them would take too long
     examples: tuple[int, int] = (8_000, 2_000)
     paper: Mapping[Point, float] = field(default_factory=dict, hash=False)
 
     def width(self, heads: int) -> int:
         """n; where E is fixed and does not divide, the whole number above E/h, so that no head is narrower."""
         return self.head_width if self.head_width is not None else -(-(self.embedding or 0) // heads)
-
-    def heads_at(self, length: int) -> tuple[int, ...]:
-        """The head counts that are tried at a length."""
-        return self.heads if self.long_heads is None or length <= LONG else self.long_heads
 
     def seeds(self, scale: Scale) -> range:
         """The seeds of every point."""
@@ -92,7 +87,7 @@ class Setting:
 
     def complete(self, rows: Rows, scale: Scale) -> bool:
         """Whether every point has all of its seeds."""
-        return len(self.nmse(rows, scale)) == sum(len(self.heads_at(T)) for T in self.measured_lengths(scale))
+        return len(self.nmse(rows, scale)) == len(self.heads) * len(self.measured_lengths(scale))
 
 
 @cache  # tables, figures and claims ask for the same runs, and their ids take time
@@ -100,7 +95,7 @@ def _runs(setting: Setting, scale: Scale) -> tuple[RetrievalRun, ...]:
     return tuple(
         setting.run(heads, length, seed, scale)
         for length in sorted(setting.measured_lengths(scale), reverse=True)
-        for heads in setting.heads_at(length)  # seeds side by side: what trains in one call comes together
+        for heads in setting.heads  # seeds side by side: what trains in one call comes together
         for seed in setting.seeds(scale)
     )
 

@@ -27,7 +27,6 @@ TWO_LAYERS = Setting(
     layers=2,
     embedding=32,
     heads=(1, 2, 3, 4),
-    long_heads=(1, 2),
     paper={(1, 8): 2e-4},
 )
 SETTINGS = (FIXED, THREE, TWO_LAYERS)

@@ -9,7 +9,7 @@ from manyheads.errors import InputError
 from manyheads.meaning import Identified, check_ranges, settle_numbers
 from manyheads.training.run import GIVEN
 
-PROTOCOL = 1
+PROTOCOL = 2
 """Raised whenever the same fields come to mean another training; part of every id."""
 
 Drawn = Literal["maxima", "max_and_min", "digits"]
@@ -42,7 +42,7 @@ class RetrievalRun(Identified):
     problem_seed: int | None = None
     training_examples: int = 8_000
     validation_examples: int = 2_000
-    initial_sharpness: float = 1.0  # ln β of every head before training
+    initial_sharpness: float = 1.0  # ln(β·√n) of every head before training
     batch: int = 32
     learning_rate: float = 1e-2
     warm_up: int = 100  # steps in which the rate rises to its height

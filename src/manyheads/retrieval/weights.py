@@ -75,10 +75,11 @@ def initial_weights(run: RetrievalRun) -> Weights:
         embed_bias=zeros(E),
         token=normal(E, variance=1.0),
         query=normal(L, h, E, n, variance=1 / E),
-        key=normal(L, h, E, n, variance=1 / (E * n)),
+        key=normal(L, h, E, n, variance=1 / E),
         value=normal(L, h, E, n, variance=1 / E),
         output=normal(L, h, n, E, variance=1 / E),  # h·n = E numbers go into each
-        sharpness=torch.full((L, h), run.initial_sharpness, dtype=torch.float64),
+        # 1/√n belongs here: keys that much smaller would be thrown about by steps of one size for all weights
+        sharpness=torch.full((L, h), run.initial_sharpness - math.log(n) / 2, dtype=torch.float64),
         rise=normal(L - 1, E, N, variance=1 / E),
         rise_bias=zeros(L - 1, N),
         fall=normal(L - 1, N, E, variance=1 / N),
