@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -109,11 +110,11 @@ def _from_hub(file: str) -> Path:
     otherwise = "give its file as gpt2:model.safetensors"
     try:
         from huggingface_hub import hf_hub_download
-        from huggingface_hub.utils import logging
+        from huggingface_hub.utils import logging as hub
     except ModuleNotFoundError:
         raise InputError(f"GPT-2's table is not here: install manyheads[tokens], or {otherwise}") from None
-    told = logging.get_verbosity()
-    logging.set_verbosity_error()  # the hub tells of every retry; what came of them is said below
+    told = hub.get_verbosity()
+    hub.set_verbosity(logging.ERROR)  # the hub tells of every retry; what came of them is said below
     try:
         for cached_only in (True, False):
             try:
@@ -122,7 +123,7 @@ def _from_hub(file: str) -> Path:
             except Exception as error:  # not in the cache; no network, no such host, refused: many kinds
                 reason = type(error).__name__
     finally:
-        logging.set_verbosity(told)
+        hub.set_verbosity(told)
     raise InputError(f"GPT-2's {file} is not in the hub's cache, and the hub does not give it ({reason}): {otherwise}")
 
 
