@@ -1,6 +1,6 @@
 """Choose the optimiser of `manyheads paper retrieval`: L·h = D heads, other seeds than the reported ones, resumable.
 
-python benchmarks/retrieval_scouting.py            about 15 minutes on two cores; retrieval-scouting.db keeps every run
+python benchmarks/retrieval_scouting.py            some minutes on two cores; retrieval-scouting.db keeps every run
 
 Every setting makes as many steps. The one with the lowest geometric mean NMSE over the seeds, in one layer and in two,
 is the one to take, whatever it does to fewer heads, which is not looked at: the choice is made by how well the task is

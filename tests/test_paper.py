@@ -133,6 +133,13 @@ def test_missing_runs_are_counted_on_the_page(rows: Rows) -> None:
     assert f"{missing:,} of its" in text
 
 
+def test_rows_of_several_machines_say_so(rows: Rows) -> None:
+    others = Rows([], machine={"cpu": "another", "cores": "2"})
+    joined = rows.joined(others).joined(others)
+    assert joined.machine == {"cpu": "made up / another", "cores": "2"}
+    assert "cpu made up / another" in page(report(("fig3",), joined, QUICK))
+
+
 def test_rows_survive_their_file(rows: Rows, tmp_path: Path) -> None:
     runs = needed(NAMES, QUICK)
     write_rows(tmp_path / "a.jsonl.gz", rows, runs)

@@ -85,8 +85,8 @@ def _protocol(made: Reproduction) -> str:
     return (
         f"Adam at {run.learning_rate:g} (β1 {run.beta1:g}, β2 {run.beta2:g}), warmed up for {run.warm_up} steps and "
         f"falling to 0 along a cosine, batches of {run.batch}, {run.steps:,} steps, first weights normal of variance "
-        f"1/fan-in, every β at e^{run.initial_sharpness:g}/√n, float32; chosen by how well h = D heads do, with other "
-        "seeds ([scouting](../benchmarks/retrieval_scouting.py))"
+        f"1/fan-in, every β at e^{run.initial_sharpness:g}/√n, float32; chosen by how well L·h = D heads do, with "
+        "other seeds ([scouting](../benchmarks/retrieval_scouting.py))"
     )
 
 
