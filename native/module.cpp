@@ -6,6 +6,7 @@ namespace nb = nanobind;
 void register_colouring(nb::module_ &m);
 void register_fitting(nb::module_ &m);
 void register_hard(nb::module_ &m);
+void register_product(nb::module_ &m);
 void register_training(nb::module_ &m);
 
 NB_MODULE(_native, m) {
@@ -19,4 +20,5 @@ NB_MODULE(_native, m) {
     register_fitting(m);
     register_training(m);
     register_hard(m);
+    register_product(m);
 }

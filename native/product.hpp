@@ -1,6 +1,8 @@
 // A matrix product cut so that what it reads again stays in the cache.
 #pragma once
 
+#include <algorithm>
+
 #include "memory.hpp"
 #include "tile.hpp"
 

@@ -160,7 +160,7 @@ def test_agrees_with_every_context_after_one_weight_moved(recipe: Recipe, seed: 
 
 
 def test_signatures_hold_in_every_context(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(projection, "BLOCK", 1 << 10)  # 5 sources a block, so that many blocks meet
+    monkeypatch.setattr(projection, "BLOCK", 1 << 10)  # tiles of 32 × 32 pairs, so that many meet
     graph = permutation_graph(200, seed=0)
     certificate = certify(signature_layer(graph, 120, seed=1), one_hot(200), graph)
     scores = signature_layer(graph, 120, seed=1).scores(one_hot(200))

@@ -12,7 +12,7 @@ from mpmath import mp, mpf
 
 from manyheads import Graph, Layer
 from manyheads.certificate import certify, projection
-from manyheads.certificate.pairwise import JOIN, block_scores, joined_errors
+from manyheads.certificate.pairwise import JOIN, joined_errors, tile_scores
 from manyheads.certificate.projection import project
 from manyheads.certificate.softmax_bounds import softmax_rounding
 from manyheads.layer import Rule
@@ -98,7 +98,7 @@ def test_no_score_strays_further_than_its_bound(family: Callable[..., Weights], 
         layer = Layer(query, key, 0.0, rule)
         projected = project(layer, embedding)
         row_bounds = joined_errors(rule, projected.row_errors())
-        computed = block_scores(rule, projected, 0, ITEMS)
+        computed = tile_scores(rule, projected, slice(ITEMS), slice(ITEMS))
         by_the_layer = layer.scores(embedding)
         for source, exact_row in enumerate(exact_scores(layer, embedding)):
             bounds = joined_errors(rule, projected.score_errors(source))
@@ -124,7 +124,7 @@ def test_the_bound_is_not_idle() -> None:
     embedding, query, key = cancelling_queries(np.random.default_rng(0))
     layer = Layer(query, key, 0.0)
     projected = project(layer, embedding)
-    computed, exact = block_scores("max", projected, 0, ITEMS), exact_scores(layer, embedding)
+    computed, exact = tile_scores("max", projected, slice(ITEMS), slice(ITEMS)), exact_scores(layer, embedding)
     bounds = joined_errors("max", projected.row_errors())[:, None]
     errors = np.array(
         [[abs(float(mpf(c) - e)) for c, e in zip(*r, strict=True)] for r in zip(computed, exact, strict=True)]
@@ -146,7 +146,7 @@ def test_verdicts_are_exactly_true_next_to_the_threshold(
     family: Callable[..., Weights], rule: Rule, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With the threshold some ulps from a computed score, whatever is said is true of the exact scores."""
-    monkeypatch.setattr(projection, "BLOCK", 2 * ITEMS)  # two sources a block
+    monkeypatch.setattr(projection, "BLOCK", 2 * ITEMS)  # a few pairs a tile, two sources a block
     verdicts = set()
     for seed in range(2):
         rng = np.random.default_rng(seed)

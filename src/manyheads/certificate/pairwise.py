@@ -11,8 +11,9 @@ import numpy as np
 from jaxtyping import Float, Float64
 from numpy import ndarray
 
+from manyheads._native import multiply
 from manyheads.certificate.evidence import Evidence, Witness
-from manyheads.certificate.projection import UNIT, Projection, gamma, multiply, row_blocks
+from manyheads.certificate.projection import UNIT, Projection, gamma, tile_sides
 from manyheads.graph import Graph
 from manyheads.layer import Layer, Rule
 
@@ -26,18 +27,22 @@ def examine_pairs(
     projection: Projection,
     progress: Callable[[int, int], None],
 ) -> Evidence:
-    """Score all ordered pairs, a block of sources at a time, and compare each with the threshold.
+    """Score all ordered pairs, a square tile of them at a time, and compare each with the threshold.
 
     The score of a pair is the same in every context that holds both, so a pair is proved, or refuted, once for all of
     them (the paper's monotonicity). A pair is proved if its distance from the threshold exceeds its rounding bound; it
     is refuted if it is wrong by more than twice that: once for the arithmetic here, once for the layer's own.
     """
     row_bounds = joined_errors(layer.rule, projection.row_errors())
+    sides = tile_sides(graph.items)
     tallies = []
-    for start, stop in row_blocks(graph.items, graph.items):
-        scores = block_scores(layer.rule, projection, start, stop)
-        tallies.append(_judge(layer, graph, projection, scores, row_bounds[start:stop], start))
-        progress(stop, graph.items)
+    for sources in sides:
+        for targets in sides:
+            scores = tile_scores(layer.rule, projection, sources, targets)
+            tallies.append(
+                _judge(layer, graph, projection, scores, row_bounds[sources], (sources.start, targets.start))
+            )
+        progress(sources.stop, graph.items)
     tally = reduce(add, tallies)
     # the margin may belong to another pair than the one with the least left after rounding: charge it the difference
     margin = min(tally.high - layer.threshold, layer.threshold - tally.low)
@@ -52,12 +57,15 @@ def examine_pairs(
     )
 
 
-def block_scores(rule: Rule, projection: Projection, start: int, stop: int) -> Float64[ndarray, "rows items"]:
-    """The joined scores of the sources start … stop − 1 with every target."""
-    scores, head_scores = np.empty((2, stop - start, projection.items))
-    multiply(projection.queries[0, start:stop], projection.keys[0], out=scores)
-    for queries, keys in zip(projection.queries[1:, start:stop], projection.keys[1:], strict=True):
-        multiply(queries, keys, out=head_scores)
+def tile_scores(
+    rule: Rule, projection: Projection, sources: slice, targets: slice
+) -> Float64[ndarray, "sources targets"]:
+    """The joined scores of some sources with some targets."""
+    queries, keys = projection.queries[:, sources], projection.keys[:, :, targets]
+    scores, head_scores = np.empty((2, queries.shape[1], keys.shape[2]))
+    multiply(queries[0], keys[0], out=scores)
+    for head in range(1, projection.heads):
+        multiply(queries[head], keys[head], out=head_scores)
         JOIN[rule](scores, head_scores, out=scores)
     return scores
 
@@ -94,7 +102,7 @@ class _Pair:
 
 @dataclass(frozen=True)
 class _Tally:
-    """What a block of pairs has shown; the sum of two is what both together show."""
+    """What a tile of pairs has shown; the sum of two is what both together show."""
 
     low: float
     high: float
@@ -120,25 +128,29 @@ def _judge(
     layer: Layer,
     graph: Graph,
     projection: Projection,
-    scores: Float64[ndarray, "rows items"],
-    row_bounds: Float64[ndarray, " rows"],
-    start: int,
+    scores: Float64[ndarray, "sources targets"],
+    row_bounds: Float64[ndarray, " sources"],
+    corner: tuple[int, int],  # the first source and the first target
 ) -> _Tally:
-    first, last = graph.row_starts[start], graph.row_starts[start + len(scores)]
-    edges = graph.sources[first:last] - start, graph.targets[first:last]
+    height, width = scores.shape
+    first, last = graph.row_starts[corner[0]], graph.row_starts[corner[0] + height]
+    rows, columns = graph.sources[first:last] - corner[0], graph.targets[first:last] - corner[1]
+    inside = (columns >= 0) & (columns < width)
+    edges = rows[inside], columns[inside]
     distance = layer.threshold - scores
     distance[edges] *= -1
     bounds = row_bounds[:, None]
     unclear = np.flatnonzero(np.abs(distance).min(axis=1) <= 2 * row_bounds)
     if unclear.size:  # a pair too close for the bound of its whole row: take each pair's own
-        bounds = np.repeat(bounds, graph.items, axis=1)
+        bounds = np.repeat(bounds, width, axis=1)
         for row in unclear:
-            bounds[row] = joined_errors(layer.rule, projection.score_errors(start + int(row)))
+            errors = projection.score_errors(corner[0] + int(row))[:, corner[1] : corner[1] + width]
+            bounds[row] = joined_errors(layer.rule, errors)
 
     def pair(flat_index: np.intp) -> _Pair:
-        row, target = divmod(int(flat_index), graph.items)
-        bound = bounds[row, target if unclear.size else 0]
-        return _Pair(start + row, target, float(distance[row, target]), float(bound))
+        row, column = divmod(int(flat_index), width)
+        bound = bounds[row, column if unclear.size else 0]
+        return _Pair(corner[0] + row, corner[1] + column, float(distance[row, column]), float(bound))
 
     remaining = distance - bounds
     excess = -distance - 2 * bounds

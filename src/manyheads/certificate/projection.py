@@ -10,12 +10,12 @@ import numpy as np
 from jaxtyping import Float, Float64, Int
 from numpy import ndarray
 
+from manyheads._native import multiply
 from manyheads.layer import Layer
 
 UNIT = 2.0**-53  # u: a float64 operation returns its exact result times (1 + δ), |δ| ≤ u …
 TINY = 2.0**-1074  # … or, where the result is subnormal, within half of this
-BLOCK = 1 << 18  # numbers in one block of rows: few enough for the cache
-PRODUCT = 1 << 18  # multiplications in one call to BLAS: few enough for OpenBLAS to stay on one thread
+BLOCK = 1 << 18  # numbers in one block of rows or one square tile: few enough for the cache
 
 
 def gamma(terms: int) -> float:
@@ -30,23 +30,10 @@ def row_blocks(rows: int, width: int) -> Iterator[tuple[int, int]]:
         yield start, min(start + step, rows)
 
 
-def multiply(
-    left: Float64[ndarray, "rows inner"],
-    right: Float64[ndarray, "inner columns"],
-    out: Float64[ndarray, "rows columns"],
-) -> None:
-    """left @ right into out, in tiles so small that each runs on one thread.
-
-    Products this thin gain little from a second thread, and lose tenfold where other work keeps the threads waiting
-    for each other, as in a sweep that certifies on every core.
-    """
-    (rows, inner), columns = left.shape, right.shape[1]
-    height = max(1, isqrt(PRODUCT // inner) // 2)  # flat tiles, four times as wide as high, proved fastest
-    width = max(1, PRODUCT // (height * inner))
-    for top in range(0, rows, height):
-        for start in range(0, columns, width):
-            tile = slice(top, top + height), slice(start, start + width)
-            np.matmul(left[tile[0]], right[:, tile[1]], out=out[tile])
+def tile_sides(items: int) -> list[slice]:
+    """The ranges that cut the items into the sides of square tiles of at most BLOCK pairs."""
+    side = max(1, isqrt(BLOCK))
+    return [slice(start, min(start + side, items)) for start in range(0, items, side)]
 
 
 @dataclass(frozen=True, eq=False)

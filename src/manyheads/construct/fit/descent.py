@@ -62,6 +62,7 @@ MANY, CROWDED = 2_048, 16  # items, and items for each dimension, from which sha
 SOURCES, LEAST_SHARE = 512, 1 / 16  # that a look sees; with less, projecting all keys for it takes most of the time
 WARM = 0.1  # of the rate, for a warm start
 BURSTS = 20  # an attempt is looked at so many times
+BETWEEN_LOOKS = 6  # shares of the sources seen, times their number, so that looks stay a seventh of the work
 STUCK = 0.002  # a loss that falls by less than this part from one look to the next, at a falling rate, is going nowhere
 
 
@@ -133,6 +134,8 @@ class Engine:
         """Bursts of steps, each ending with an exact look at all pairs."""
         how, done = self.how, 0
         length = max(1, len(rates) // BURSTS)
+        if how.share < 1:  # a look costs as many steps as there are shares
+            length = max(length, round(BETWEEN_LOOKS / how.share))
         while done < len(rates):
             left = max(0.0, self.deadline - time.monotonic())  # where none is left, a burst still looks once
             burst = self._fitting.burst(

@@ -82,21 +82,24 @@ def fit(
         if progress is not None:
             progress(standing)
 
+    def run(attempt: int, weights: Weights, *, warm: bool = False) -> Attempt:
+        # the engine is gone when the certificate begins: each holds several numbers for every item and key dimension
+        return Engine(
+            graph, problem.rows, heads=heads, key_width=key_width, how=how,
+            ratio=problem.ratio(heads), attempt=attempt, watch=watch, begun=begun, deadline=deadline,
+        ).run(weights, warm=warm)  # fmt: skip
+
     best: tuple[Layer, Certificate, Attempt] | None = None
     came: Attempt | None = None
     attempt = 0
     for attempt in range(restarts):
-        engine = Engine(
-            graph, problem.rows, heads=heads, key_width=key_width, how=how,
-            ratio=problem.ratio(heads), attempt=attempt, watch=watch, begun=begun, deadline=deadline,
-        )  # fmt: skip
         if start is not None and attempt == 0:
-            came = engine.run(problem.weights_of(start), warm=True)
+            came = run(attempt, problem.weights_of(start), warm=True)
         elif came is None or attempt % CHAIN == 0:
             shape = {"heads": heads, "key_width": key_width}
-            came = engine.run(random_start(embedding.shape[1], **shape, seed=seed + attempt))
+            came = run(attempt, random_start(embedding.shape[1], **shape, seed=seed + attempt))
         else:
-            came = engine.run(shrunk_start(came.weights))
+            came = run(attempt, shrunk_start(came.weights))
         if best is None or _nearer(came, best[2]):
             best = *problem.judge(came), came
         if best[1].holds or time.monotonic() >= deadline:

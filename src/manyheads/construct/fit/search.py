@@ -144,11 +144,10 @@ class Search:
         """A chain of attempts at one shape: from a start, and then from what is left of each failure."""
         start, weights = self._start(heads, key_width, seed)
         for _ in range(CHAIN):
-            engine = Engine(
+            came = Engine(
                 self.graph, self.problem.rows, heads=heads, key_width=key_width, how=self.how,
                 ratio=self.problem.ratio(heads), watch=self.progress, begun=self.begun, deadline=self.deadline,
-            )  # fmt: skip
-            came = engine.run(weights)
+            ).run(weights)  # fmt: skip
             if came.separated or self._hopeless(came) or time.monotonic() >= self.deadline:
                 break
             weights = shrunk_start(came.weights)
