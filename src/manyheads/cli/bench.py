@@ -60,7 +60,7 @@ class Row:
     training: Spread
     whole_protocol: Spread
     one_thread: Spread
-    speed_up: Spread  # of all cores over one
+    speed_up: Spread  # of all cores over one, best slices
     flops: int
     of_peak: Spread | None
     peers: dict[str, Versus]
@@ -89,7 +89,7 @@ class Bench:
 
     def run(self) -> Answer:
         """Time all that is there, and compare."""
-        from manyheads.cli.contenders import GROWING, ONE_THREAD, PEERS, SHAPES, speed_ups
+        from manyheads.cli.contenders import GROWING, ONE_THREAD, PEERS, SHAPES, speed_up
         from manyheads.cli.timings import shown
         from manyheads.machine import machine
 
@@ -98,7 +98,7 @@ class Bench:
         left_out = {peer.name: why for peer in PEERS if (why := peer.absent())}
         peers = [peer for peer in PEERS if peer.name not in left_out]
         times, peaks = timed(self.rounds, peers)
-        scaling = {shape: [ratio for _ in range(self.rounds) for ratio in speed_ups(shape)] for shape in SHAPES}
+        scaling = {shape: [speed_up(shape) for _ in range(self.rounds)] for shape in SHAPES}
         rows = [row_of(shape, peers, times, peaks, scaling[shape]) for shape in SHAPES]
         growth = growth_of({shape: times[ONE_THREAD.name, shape] for shape in GROWING})
         facts = {
