@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml constraints.txt $(wildcard native/*.cpp native/*.hpp) native/CMakeLists.txt
 
-.PHONY: help demo test lint types imports unit sanitize bench clean
+.PHONY: help demo test lint types imports unit sanitize platforms bench clean
 
 help: ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -45,6 +45,9 @@ unit: $(VENV)/.dev
 
 sanitize: $(VENV)/.dev ## the compiled parts under address and undefined-behaviour sanitizers
 	bash native/sanitize.sh $(BIN)/python
+
+platforms: ## the engine built for this CPU, any of its kind and arm64 (under qemu, where installed) trains the same
+	bash native/platforms.sh
 
 bench: $(VENV)/.dev ## every benchmark, with PyTorch and JAX as peers; some minutes on a quiet machine
 	$(BIN)/pip install --quiet -c constraints.txt -e '.[bench]'

@@ -18,6 +18,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from itertools import islice
 from multiprocessing.synchronize import Barrier
 from typing import Literal
 
@@ -31,6 +32,7 @@ from manyheads.training.problem import Problem, Stream, initial_weights, problem
 from manyheads.training.run import Run
 
 WARM_UP = 50
+SLICE = 20  # steps; the best slice counts
 SCORED = 100  # contexts after the last step, on which all contenders' losses must agree
 AHEAD = 500
 
@@ -134,7 +136,7 @@ def ready(barrier: Barrier) -> None:
 
 
 def train(peer: Peer, seed: int) -> tuple[float, float]:
-    """Seconds of the timed steps, and the loss on the contexts that follow."""
+    """Seconds of a step in the best slice, and the loss on the contexts that follow."""
     run = Run(peer.items, peer.d_model, peer.heads, peer.key_width, seed=seed)
     problem = problem_of(run)
     layer = WRITTEN[peer.written](run)
@@ -143,14 +145,19 @@ def train(peer: Peer, seed: int) -> tuple[float, float]:
     for x, y in source(problem, 0, WARM_UP):
         learn(layer, x, y, positive_weight)
     together.wait(timeout=300)  # timed only while all processes run
-    start = time.perf_counter()
-    for x, y in source(problem, WARM_UP, peer.steps):
+    contexts = source(problem, WARM_UP, peer.steps)
+    seconds = []
+    for _ in range((peer.steps - WARM_UP) // SLICE):
+        start = time.perf_counter()
+        for x, y in islice(contexts, SLICE):
+            learn(layer, x, y, positive_weight)
+        seconds.append(time.perf_counter() - start)
+    for x, y in contexts:  # what is left makes no slice
         learn(layer, x, y, positive_weight)
-    seconds = time.perf_counter() - start
     with torch.no_grad():
         scored = prepared(problem, peer.steps, peer.steps + SCORED)
         losses = [loss_of(layer, x, y, positive_weight).item() for x, y in scored]
-    return seconds, float(np.mean(losses))
+    return min(seconds) / SLICE, float(np.mean(losses))
 
 
 def main(peer: Peer) -> None:
@@ -158,7 +165,7 @@ def main(peer: Peer) -> None:
     with ProcessPoolExecutor(peer.processes, spawn, ready, (spawn.Barrier(peer.processes),)) as pool:
         found = list(pool.map(train, [peer] * peer.processes, range(peer.processes)))
     # every process has a core of its own, so in the time of one step the machine makes `processes` steps
-    step = sum(seconds for seconds, _ in found) / len(found) / (peer.steps - WARM_UP)
+    step = sum(seconds for seconds, _ in found) / len(found)
     version = f"torch {torch.__version__}"
     print(json.dumps({"microseconds": 1e6 * step / peer.processes, "loss": found[0][1], "version": version}))
 

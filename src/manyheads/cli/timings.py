@@ -12,7 +12,8 @@ from manyheads.cli.bench import Growth, Row
 from manyheads.cli.shown import pairs_table
 
 EXPLAINED = (
-    "Training only, but for native, evaluated: 20,000 steps with their 40 validation checks and the test. "
+    "Training only, the best of many short slices, but for native, evaluated: the mean of 20,000 steps with their 40 "
+    "validation checks and the test. "
     "PyTorch: the eager loop as one would write it; tuned: with the quickest calls that were found. Drawing: "
     "contexts drawn in the loop, as native does; the other peers find them prepared. "
     "± is half the range over the rounds."
