@@ -188,3 +188,15 @@ def test_exact_scores_are_exact() -> None:
     embedding = np.array([[1.0, 1.0]])
     assert exact_scores(layer, embedding)[0][0] == 2**53 + 1
     assert Fraction(layer.scores(embedding)[0, 0]) == 2**53
+
+
+def test_every_pair_of_every_tile_has_its_own_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Items 0 and 1 have short keys, 2 and 3 long ones whose large parts cancel: only there is 1e-9 too close."""
+    monkeypatch.setattr(projection, "BLOCK", 4)  # tiles of 2 × 2 pairs
+    embedding, query = np.eye(4), np.tile([1.0, -1.0, 1.0], (4, 1))
+    short, long = [0.0, 0.0, 1.0], [1e8, 1e8, 1.0]
+    for keys, open_pairs in (([short, short, long, long], 8), ([long, long, short, short], 8), ([short] * 4, 0)):
+        layer = Layer(query[None], np.array(keys)[None], threshold=1.0 - 1e-9)  # every pair scores exactly 1
+        everything = Graph(4, np.repeat(np.arange(4), 4), np.tile(np.arange(4), 4))
+        certificate = certify(layer, embedding, everything)
+        assert (certificate.open_pairs, certificate.holds) == (open_pairs, open_pairs == 0)

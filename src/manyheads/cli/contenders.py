@@ -2,7 +2,7 @@
 
 Each is timed on a shape in microseconds per step and run: wall time by the steps of all runs that went on in it. Each
 trains in many short slices, of which the best counts: on a machine with other guests it is what the machine can do when
-they leave it alone, and they do not slow all contenders alike.
+they leave it alone.
 """
 
 from __future__ import annotations
