@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -35,16 +36,29 @@ def side_by_side(weights: np.ndarray) -> np.ndarray:
     return np.concatenate(list(weights), axis=1)
 
 
-def test_eager_torch(expected: tuple[np.ndarray, np.ndarray, float]) -> None:
+def taught(written: str) -> Any:
+    """PyTorch's layer after the same contexts."""
     pytest.importorskip("torch")
-    eager, problem = peer("eager_torch"), problem_of(RUN)
-    trainer = eager.Trainer(RUN)
-    for x, y in eager.prepared(problem, 0, STEPS):
-        trainer.step(x, y)
-    query, key = np.split(trainer.weights.detach().numpy(), 2, axis=1)
+    eager = peer("eager_torch")
+    layer, positive_weight = eager.WRITTEN[written](RUN), eager.torch.tensor(RUN.context - 1.0)
+    for x, y in eager.prepared(problem_of(RUN), 0, STEPS):
+        eager.learn(layer, x, y, positive_weight)
+    return layer
+
+
+def test_eager_torch_with_care(expected: tuple[np.ndarray, np.ndarray, float]) -> None:
+    layer = taught("with-care")
+    np.testing.assert_allclose(layer.query.detach().numpy(), expected[0], atol=1e-4)
+    np.testing.assert_allclose(layer.key.detach().numpy(), expected[1], atol=1e-4)
+    assert layer.threshold.item() == pytest.approx(expected[2], abs=1e-4)
+
+
+def test_eager_torch_tuned(expected: tuple[np.ndarray, np.ndarray, float]) -> None:
+    layer = taught("tuned")
+    query, key = np.split(layer.weights.detach().numpy(), 2, axis=1)
     np.testing.assert_allclose(query, side_by_side(expected[0]), atol=1e-4)
     np.testing.assert_allclose(key, side_by_side(expected[1]), atol=1e-4)
-    assert trainer.threshold.item() == pytest.approx(expected[2], abs=1e-4)
+    assert layer.threshold.item() == pytest.approx(expected[2], abs=1e-4)
 
 
 def test_contexts_drawn_in_the_loop_are_the_papers() -> None:
