@@ -19,6 +19,7 @@ def _tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(contenders, "SHAPES", (TINY,))
     monkeypatch.setattr(contenders, "GROWING", (Shape(20, 4, 2, 6), Shape(20, 8, 2, 6)))
     monkeypatch.setattr(contenders, "SLICE", 0.002)
+    monkeypatch.setattr(contenders, "SLICES", 4)
     monkeypatch.setattr(contenders, "matmul_peak", lambda: 50.0)
     monkeypatch.setenv("COLUMNS", "80")
 
