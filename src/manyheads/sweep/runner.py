@@ -6,9 +6,10 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, wait
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from queue import Empty, SimpleQueue
 
 from manyheads.errors import InputError
 from manyheads.sweep.executors import Borrowed, Workers, threads
@@ -98,6 +99,7 @@ class _Sweep:
         self.pending = deque(run for run in runs if _open(*known.get(run.id, ("", 0)), tries))
         self.suspects: deque[Meant] = deque()  # in flight when a worker died: trained again one at a time
         self.futures: dict[Future[list[Record]], Task] = {}
+        self.ended: SimpleQueue[Future[list[Record]]] = SimpleQueue()
         self.alone = False  # whether the one task in flight is a suspect's
         self.total, self.done = len(runs), len(runs) - len(self.pending)
         self.seconds, self.timed = 0.0, 0
@@ -112,13 +114,26 @@ class _Sweep:
             if left <= 0:
                 return False
             self._fill()
-            finished, _ = wait(self.futures, timeout=left, return_when=FIRST_COMPLETED)
+            finished = self._finished(left)
             if finished:
                 # results first: what is done is safe from the death of a worker that the next future may tell of
                 ordered = sorted(finished, key=_went_wrong)
                 self._store([record for future in ordered for record in self._result(future)])
             self._look(bool(finished))
         return True
+
+    def _finished(self, seconds: float) -> list[Future[list[Record]]]:
+        """The futures that are done, as soon as there are any.
+
+        By a queue, not by `wait`: that holds all futures' locks for a moment, and a Ctrl-C in it would leave one of
+        them locked, with a worker that waits for it for ever.
+        """
+        finished = []
+        with suppress(Empty):
+            finished.append(self.ended.get(timeout=seconds))
+            while True:
+                finished.append(self.ended.get_nowait())
+        return finished
 
     def stop(self) -> None:
         """End everything now, but keep what is finished."""
@@ -158,7 +173,9 @@ class _Sweep:
     def _submit(self, runs: tuple[Meant, ...]) -> None:
         task = replace(self.template, runs=runs)
         try:
-            self.futures[self.workers.executor.submit(work, task)] = task
+            future = self.workers.executor.submit(work, task)
+            self.futures[future] = task
+            future.add_done_callback(self.ended.put)
         except BrokenExecutor:  # it broke after the last look at its futures, which will say so themselves
             self.suspects.extend(runs)
             if not self.futures:
