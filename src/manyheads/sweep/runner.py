@@ -128,9 +128,11 @@ class _Sweep:
         By a queue, not by `wait`: that holds all futures' locks for a moment, and a Ctrl-C in it would leave one of
         them locked, with a worker that waits for it for ever.
         """
-        finished = []
+        finished: list[Future[list[Record]]] = []
+        until = time.monotonic() + seconds
+        while self.ended.empty() and time.monotonic() < until:
+            time.sleep(0.02)  # short: a signal that another thread receives does not wake this one
         with suppress(Empty):
-            finished.append(self.ended.get(timeout=seconds))
             while True:
                 finished.append(self.ended.get_nowait())
         return finished
