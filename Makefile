@@ -26,9 +26,8 @@ $(VENV)/.dev: $(SOURCES) | $(BIN)/python
 demo: $(VENV)/.core ## measure a capacity, refute a layer that passes, certify one that holds; leaves pictures in demo-output/
 	$(BIN)/python examples/demo.py demo-output
 
-test: $(VENV)/.dev ## everything CI runs; what uses one core side by side, then what uses both
-	$(MAKE) --jobs=2 --output-sync sanitize types imports lint
-	$(MAKE) unit
+test: $(VENV)/.dev ## everything CI runs; the tests, and beside them what leaves a core idle for minutes
+	$(MAKE) --jobs=2 --output-sync unit sanitize types imports lint
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -41,7 +40,7 @@ imports: $(VENV)/.dev
 	$(BIN)/lint-imports --no-cache
 
 unit: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 sanitize: $(VENV)/.dev ## the compiled parts under address and undefined-behaviour sanitizers
 	bash native/sanitize.sh $(BIN)/python

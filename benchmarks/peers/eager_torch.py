@@ -32,7 +32,7 @@ from manyheads.training.problem import Problem, Stream, initial_weights, problem
 from manyheads.training.run import Run
 
 WARM_UP = 50
-SLICE = 20  # steps; the best slice counts
+SLICE = 0.01  # seconds, as long as the native engine's: the longer a slice, the seldomer the machine is calm throughout
 SCORED = 100  # contexts after the last step, on which all contenders' losses must agree
 AHEAD = 500
 
@@ -142,22 +142,24 @@ def train(peer: Peer, seed: int) -> tuple[float, float]:
     layer = WRITTEN[peer.written](run)
     positive_weight = torch.tensor(run.context - 1.0)
     source = drawn if peer.draw else prepared
-    for x, y in source(problem, 0, WARM_UP):
-        learn(layer, x, y, positive_weight)
-    together.wait(timeout=300)  # timed only while all processes run
-    contexts = source(problem, WARM_UP, peer.steps)
-    seconds = []
-    for _ in range((peer.steps - WARM_UP) // SLICE):
+    contexts = source(problem, 0, peer.steps)
+
+    def timed(steps: int) -> float:
         start = time.perf_counter()
-        for x, y in islice(contexts, SLICE):
+        for x, y in islice(contexts, steps):
             learn(layer, x, y, positive_weight)
-        seconds.append(time.perf_counter() - start)
+        return (time.perf_counter() - start) / steps
+
+    timed(WARM_UP)
+    together.wait(timeout=300)  # what counts is timed only while all processes run
+    in_a_slice = max(1, round(SLICE / timed(WARM_UP)))
+    slices = [timed(in_a_slice) for _ in range((peer.steps - 2 * WARM_UP) // in_a_slice)]
     for x, y in contexts:  # what is left makes no slice
         learn(layer, x, y, positive_weight)
     with torch.no_grad():
         scored = prepared(problem, peer.steps, peer.steps + SCORED)
         losses = [loss_of(layer, x, y, positive_weight).item() for x, y in scored]
-    return min(seconds) / SLICE, float(np.mean(losses))
+    return min(slices), float(np.mean(losses))
 
 
 def main(peer: Peer) -> None:

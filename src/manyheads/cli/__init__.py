@@ -47,7 +47,7 @@ DESCRIPTION = """How many relations can one attention layer hold, and into how m
 heads should its key budget be split?
 
 Every command prints a table, or JSON with --json, and exits with 0 for yes,
-1 for no (any verdict but "holds") and 2 for bad input.
+1 for no (any verdict but "holds"), 2 for bad input and 130 after Ctrl-C.
 `manyheads COMMAND --help` explains a command, `manyheads --version` this."""
 
 
