@@ -66,6 +66,18 @@ def test_files_of_the_users_own_are_measured(capsys: pytest.CaptureFixture[str])
     assert "the same command goes on from here" in " ".join(capsys.readouterr().out.split())
 
 
+def test_what_is_undecided_is_not_called_impossible(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["measure", "--items", "16", "--d-model", "8", "--context", "8", "--seeds", "3", "--heads", "2"]
+    assert main([*words, "--goal", "0.01", "--steps", "200", "--max-runs", "2"]) == 1  # any score would do
+    said = capsys.readouterr().out
+    assert said.startswith("undecided: no key budget has been seen to work yet\n")
+    assert "    2             ?" in said
+    assert main([*words, "--goal", "1", "--steps", "1"]) == 1  # no score will do
+    said = capsys.readouterr().out
+    assert said.startswith("no key budget tried works\n")
+    assert "\n    2       over 1" in said
+
+
 def test_regular_graphs_softmax_and_exact_recovery(capsys: pytest.CaptureFixture[str]) -> None:
     few = ["--max-runs", "4", "--steps", "200", "--json"]
     for words, field, value in (

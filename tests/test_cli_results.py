@@ -12,8 +12,11 @@ import pyarrow.parquet
 import pytest
 from sabotage import TINY, Sabotaged, tiny
 
+from manyheads.capacity import Point, Problem, threshold
 from manyheads.cli import main
+from manyheads.cli.shown_laws import experiments, law_facts
 from manyheads.sweep import Store, sweep
+from manyheads.training import Run
 
 
 @pytest.fixture(autouse=True)
@@ -94,9 +97,24 @@ def test_the_capacities_in_a_store(capsys: pytest.CaptureFixture[str]) -> None:
     assert facts["laws"] == []
 
 
+def test_no_law_goes_through_two_rules(capsys: pytest.CaptureFixture[str]) -> None:
+    def problem(items: int, key_budget: int, rule: str) -> Problem:
+        meaning = dict(Run(items, 16, 1, 1, seed=0, rule=rule).meaning)
+        return Problem(meaning, threshold([Point(1, key_budget, ((0, 1.0), (1, 1.0)))], target=0.99), 2, 2)
+
+    found = [problem(items, items // 4, "max") for items in (64, 128, 256)]
+    found += [problem(items, items, "softmax") for items in (64, 128, 256)]
+    by_max, by_softmax = experiments(found)
+    assert (by_max.words, by_softmax.words) == ("rule max", "rule softmax")
+    assert by_softmax.laws[0].fit.slope == pytest.approx(4 * by_max.laws[0].fit.slope)
+    assert law_facts(by_max.laws[0], by_max)["among"] == {"rule": "max"}
+    assert [one.words for one in experiments(found[:3])] == [""]
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
+        (["--status", "foo"], "there is no status 'foo': choose from converged"),
         (["--store", "nowhere.db"], "there is no store at nowhere.db"),
         (["--store", "text.db"], "not a manyheads store"),
         (["--limit", "0"], "--limit is at least 1"),

@@ -55,13 +55,18 @@ def test_a_given_graph_and_embedding_are_trained_on(capsys: pytest.CaptureFixtur
     main(["train", *WORDS, "--steps", "10", *FILES])
     capsys.readouterr()
     given = ["--graph", "graph.csv", "--embedding", "rows.npy", "--heads", "2", "--key-width", "6", "--seed", "3"]
-    # the graph is a permutation, but as a given one it has the balanced weight unless told
-    assert main(["train", *given, "--steps", "1500", "--positive-weight", "15", "--json"]) == 0
+    assert main(["train", *given, "--steps", "1500", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["run"]["graph"].startswith("given:")
     assert told["run"]["embedding"].startswith("given:")
     assert told["run"]["items"] == 32
     assert 0 < told["micro_f1"] < 1
+    # a permutation is trained alike, whether the run drew it or a file holds it
+    assert main(["train", *WORDS, "--steps", "1500", "--json"]) == 0
+    drawn = json.loads(capsys.readouterr().out)
+    assert (drawn["micro_f1"], drawn["margin"]) == (told["micro_f1"], told["margin"])
+    assert main(["train", *given, "--steps", "10", "--positive-weight", "balanced", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["run"]["positive_weight"] == "balanced"
 
 
 def test_every_constant_of_the_run_is_an_option() -> None:

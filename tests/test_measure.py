@@ -117,6 +117,19 @@ def test_the_search_starts_where_the_laws_say() -> None:
     assert limit >= 6 * 28
 
 
+@pytest.mark.parametrize(
+    ("like", "exact", "says"),
+    [
+        (replace(LIKE, objective="values"), False, "no F1"),
+        (replace(LIKE, rule="softmax"), True, "which the rule softmax does not allow"),
+    ],
+)
+def test_what_has_no_score_is_not_trained(store: Store, like: Run, exact: bool, says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        measure(like, store, heads=(1,), seeds=(0,), goal=Goal(exact=exact))
+    assert not store.counts()
+
+
 @pytest.mark.parametrize(("heads", "seeds"), [((), (0,)), ((1,), ()), ((0, 1), (0,))])
 def test_nothing_to_measure_is_said(store: Store, heads: tuple[int, ...], seeds: tuple[int, ...]) -> None:
     with pytest.raises(InputError, match="at least one head count"):

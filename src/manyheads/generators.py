@@ -80,6 +80,8 @@ def random_graph(items: int, relations: int, *, seed: int, loops: bool = False) 
 
 def star_graph(items: int, *, direction: Literal["out", "in"]) -> Graph:
     """Item 0 is the hub: its relations go out to all other items, or come in from them."""
+    if direction not in ("out", "in"):
+        raise InputError(f"the relations of a star go out or in, not '{direction}'")
     others = np.arange(1, items)
     hub = np.zeros_like(others)
     return Graph(items, hub, others) if direction == "out" else Graph(items, others, hub)

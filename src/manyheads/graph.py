@@ -15,6 +15,8 @@ from numpy import ndarray
 
 from manyheads.errors import InputError
 
+MOST_ITEMS = 2**31 - 1  # so that items² pairs can be numbered in 64 bits, and an item in 32
+
 
 @dataclass(frozen=True, eq=False)
 class Graph:
@@ -31,6 +33,8 @@ class Graph:
 
     def __post_init__(self) -> None:
         sources, targets = _indices(self.sources), _indices(self.targets)
+        if not isinstance(self.items, Integral) or self.items > MOST_ITEMS:
+            raise InputError(f"a graph has a whole number of items, at most {MOST_ITEMS:,}, not {self.items}")
         if self.items < 1:
             raise InputError(f"a graph needs at least one item, not {self.items}")
         if self.labels is not None:

@@ -7,6 +7,7 @@ from typing import Protocol, runtime_checkable
 
 from manyheads.capacity.threshold import TARGET
 from manyheads.errors import InputError
+from manyheads.training import Run
 
 EXACT_SHARE = 0.5  # recovery is all or nothing: the typical seed has to succeed
 
@@ -34,6 +35,13 @@ class Goal:
     def target(self) -> float:
         """What the mean over the seeds of `score` has to reach."""
         return EXACT_SHARE if self.exact else self.micro_f1
+
+    def check(self, run: Run) -> None:
+        """Refuse what would be trained without ever having a score."""
+        if run.objective == "values":
+            raise InputError("the value channel has a squared error and no F1: capacities are measured for edges only")
+        if self.exact and run.rule == "softmax":
+            raise InputError("exact recovery is decided pair by pair, which the rule softmax does not allow")
 
     def score(self, outcome: Scored) -> float | None:
         """What this run contributes; missing stays missing."""

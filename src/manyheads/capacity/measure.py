@@ -112,6 +112,7 @@ def measure(
     if not heads or not seeds or min(heads) < 1:
         raise InputError("a measurement needs at least one head count (1 or more) and one seed")
     heads, seeds, goal = sorted(set(heads)), sorted(set(seeds)), goal or Goal()
+    goal.check(like)
     starts, limit = predictions(like, heads, graph)
     crew = workers or threads()
     try:

@@ -13,6 +13,9 @@ from manyheads.capacity.search import PROBE
 from manyheads.capacity.threshold import Threshold, threshold
 from manyheads.sweep import Record
 
+# the graph, what follows from its kind or from d_model, and how long is trained at which size (Table 2)
+SIZES = ("items", "d_model", "graph", "degree", "positive_weight", "message_width", "initial_scale", "steps")
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -22,6 +25,11 @@ class Problem:
     threshold: Threshold
     seeds: int
     runs: int
+
+    @property
+    def experiment(self) -> dict[str, object]:
+        """What two problems must have in common for one law to go through both: all but the graph and the sizes."""
+        return {name: value for name, value in self.meaning.items() if name not in SIZES}
 
     @property
     def measured(self) -> Measured | None:

@@ -123,7 +123,7 @@ class Measure:
     def _like(self, goal: Goal) -> tuple[Run, Graph | None, Float32[ndarray, "items d_model"] | None]:
         """What all runs have in common, and the graph and the embedding they do not draw themselves."""
         from manyheads.files import read_embedding, read_graph, read_labels
-        from manyheads.training import Run, fingerprint, step_limit
+        from manyheads.training import Run, fingerprint, step_limit, weight_for
 
         kind, _, degree = self.graph.partition(":")
         drawn = self.graph == "permutation" or kind == "regular"
@@ -150,12 +150,12 @@ class Measure:
             embedding="gaussian" if embedding is None else fingerprint(embedding),
             rule=self.rule,
             context=self.context,
+            positive_weight=weight_for(graph, self.context),
             steps=step_limit(items, d_model, self.rule) if self.steps is None else self.steps,
             # no validation F1 exceeds 1: for exact recovery a run goes on when the paper's early stop would end it
             stop_above=1.0 if goal.exact else Run.stop_above,
         )
-        if goal.exact and self.rule == "softmax":
-            raise InputError("exact recovery is decided pair by pair, which the rule softmax does not allow")
+        goal.check(like)  # before a store is made
         return like, graph, embedding
 
     def _pictures(self) -> list[Path]:

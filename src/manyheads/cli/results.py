@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import tyro
 
@@ -69,9 +69,12 @@ class Results:
     def run(self) -> Answer:
         """Read, filter, show."""
         from manyheads.sweep import Store
+        from manyheads.sweep.record import Status
 
         if self.limit < 1:
             raise InputError(f"--limit is at least 1, not {self.limit}")
+        if self.status is not None and self.status not in get_args(Status):
+            raise InputError(f"there is no status '{self.status}': choose from {', '.join(get_args(Status))}")
         self._check_export()
         everything = self.json or self.export is not None or self.capacity
         with Store.read(self.store) as store:
@@ -120,19 +123,18 @@ class Results:
         )
 
     def _capacities(self, records: Sequence[Record]) -> Answer:
-        from manyheads.capacity import fit_laws, problems
+        from manyheads.capacity import problems
         from manyheads.cli.measure import parse_goal
-        from manyheads.cli.shown_laws import law_facts, problem_facts, shown_problems
+        from manyheads.cli.shown_laws import experiments, law_facts, problem_facts, shown_problems
 
         goal = parse_goal(self.goal)
-        found = problems(records, goal)
-        laws = fit_laws([one for problem in found if (one := problem.measured) is not None])
+        found = experiments(problems(records, goal))
         return Answer(
             facts={
-                "problems": [problem_facts(problem) for problem in found],
-                "laws": [law_facts(law) for law in laws],
+                "problems": [problem_facts(problem) for experiment in found for problem in experiment.problems],
+                "laws": [law_facts(law, experiment) for experiment in found for law in experiment.laws],
             },
-            shown=shown_problems(found, laws, goal),
+            shown=shown_problems(found, goal),
             yes=bool(found),
         )
 

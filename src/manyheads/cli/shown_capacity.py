@@ -45,7 +45,8 @@ def shown_capacity(capacity: Capacity, *, store: Path, written: Sequence[Path]) 
     """The answer, a row a head count, and what it cost."""
     like, found = capacity.like, capacity.threshold
     graph = f"{like.degree}-regular" if like.graph == "regular" else like.graph
-    headline = Text(f"D_K* = {found.key_budget}" if found.key_budget else "no key budget tried works")
+    nothing = "no key budget tried works" if capacity.complete else "undecided: no key budget has been seen to work yet"
+    headline = Text(f"D_K* = {found.key_budget}" if found.key_budget else nothing)
     headline.stylize("bold green" if found.key_budget else "bold yellow")
     rows = [
         ("problem", f"{like.items} items, d_model {like.d_model}, graph {graph}, rule {like.rule}"),
@@ -95,8 +96,15 @@ def _cells(capacity: Capacity, points: Sequence[Point]) -> tuple[str, ...]:
     if found.key_budget is None:
         # the search of a head count ends where it can no longer be the best
         best = max((point.mean for point in points if point.scores), default=None)
-        return f"over {max(point.key_budget for point in points)}", "", "" if best is None else f"{best:.4f}", ""
+        over = max((point.key_budget for point in points if _fails(capacity, point)), default=None)
+        return "?" if over is None else f"over {over}", "", "" if best is None else f"{best:.4f}", ""
     (point,) = (point for point in whole if point.key_budget == found.key_budget)
     low, high = point.interval
     interval = f"{low:.4f} … {high:.4f}" if capacity.seeds > 1 else ""
     return str(point.key_budget), str(point.key_width), f"{point.mean:.4f}", interval
+
+
+def _fails(capacity: Capacity, point: Point) -> bool:
+    """Whether the point cannot work: where the search was cut short, the seeds it lacks might score 1."""
+    lacking = 0 if capacity.complete else capacity.seeds - len(point.scores)
+    return (float(point.values.sum()) + lacking) / capacity.seeds < capacity.goal.target

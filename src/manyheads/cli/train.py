@@ -16,7 +16,7 @@ from manyheads.cli.answer import Answer, Flag
 from manyheads.cli.outputs import Outputs
 from manyheads.cli.protocol import Protocol
 from manyheads.errors import InputError
-from manyheads.training.run import Run, fingerprint
+from manyheads.training.run import Run, fingerprint, weight_for
 
 if TYPE_CHECKING:
     from jaxtyping import Float32
@@ -104,6 +104,8 @@ class Train:
             labels = None if self.labels is None else read_labels(self.labels)
             graph = read_graph(self.graph, items=None if embedding is None else len(embedding), labels=labels)
             sizes = [graph.items]
+        asked = self.protocol.positive_weight
+        weight = weight_for(graph, self.protocol.context) if asked is None else asked
         run = Run(
             items=sizes[0],
             d_model=width[0],
@@ -114,7 +116,7 @@ class Train:
             graph=self.graph.partition(":")[0] if graph is None else fingerprint(graph),
             degree=sizes[1] if len(sizes) > 1 else Run.degree,
             embedding=self.embedding.partition(":")[0] if embedding is None else fingerprint(embedding),
-            **vars(self.protocol),
+            **vars(self.protocol) | {"positive_weight": weight},
         )
         return run, graph, embedding
 

@@ -8,9 +8,9 @@ if TYPE_CHECKING:
     from manyheads.training.engines import train
     from manyheads.training.limits import step_limit
     from manyheads.training.outcome import Check, Outcome, Progress
-    from manyheads.training.run import Run, fingerprint
+    from manyheads.training.run import Run, fingerprint, weight_for
 
-__all__ = ["Check", "Outcome", "Progress", "Run", "fingerprint", "step_limit", "train"]
+__all__ = ["Check", "Outcome", "Progress", "Run", "fingerprint", "step_limit", "train", "weight_for"]
 
 # Opened on demand: who only names a run, as the command line does for its defaults, does not wait for the engines.
 __getattr__ = on_demand(
@@ -19,6 +19,6 @@ __getattr__ = on_demand(
         "engines": ["train"],
         "limits": ["step_limit"],
         "outcome": ["Check", "Outcome", "Progress"],
-        "run": ["Run", "fingerprint"],
+        "run": ["Run", "fingerprint", "weight_for"],
     },
 )

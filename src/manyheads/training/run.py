@@ -131,6 +131,14 @@ class Run(Identified):
 GIVEN = "given:"
 
 
+def weight_for(graph: Graph | None, context: int) -> float | None:
+    """The `positive_weight` of a run on a given graph: a permutation has the paper's, whoever drew it.
+
+    None leaves it to the run: where it draws its graph itself, or the graph is no permutation.
+    """
+    return float(context - 1) if graph is not None and graph.is_permutation else None
+
+
 def fingerprint(thing: Graph | ndarray) -> str:
     """How a run names a graph or an embedding of the caller's: "given:" and 16 digits of its SHA-256.
 
