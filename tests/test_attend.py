@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 
 from manyheads import InputError, Layer, gaussian
 from manyheads.cli import main
+from manyheads.cli.attend import asked
 from manyheads.files import write_embedding, write_layer
 from manyheads.layer import RULES, Rule
 from manyheads.vocabulary import Vocabulary
@@ -81,6 +83,10 @@ def test_words_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert [item["label"] for item in facts["items"]] == ["cat", "Ġcat", "Ġstone"]
     pairs = [(LABELS[one.source], LABELS[one.target]) for one in vocabulary.within([2, 0, 5])]
     assert [(one["source"], one["target"]) for one in facts["attends"]] == pairs
+    # the word has two tokens: a pair of them is one from them and one to them, and is told once
+    everything = Vocabulary(replace(vocabulary.layer, threshold=-1e9), vocabulary.embedding, vocabulary.labels)
+    told = [(one["source"], one["target"]) for one in asked(everything, ("cat",)).facts["attends"]]
+    assert len(set(told)) == len(told) == 4 * len(LABELS) - 4
     main([*ATTEND, "1"])  # without labels, items are numbers
     assert "attends to" in capsys.readouterr().out
 

@@ -280,6 +280,27 @@ def test_scores_beyond_float64_are_not_proved() -> None:
     assert written["open_pairs"] == 9
 
 
+@pytest.mark.parametrize("rule", RULES)
+def test_sums_that_overflow_on_the_way_are_not_proved(rule: Rule) -> None:
+    # every score is 0, and so is every rounding bound to within 1e295: but 1.44e308 + 1.44e308 comes first
+    query = np.full((1, 3, 4), 1.2e154)
+    key = np.tile(np.array([1, 1, -1, -1]) * 1.2e154, (1, 3, 1))
+    layer = Layer(query, key, 0.5, rule)
+    everything = Graph(3, *np.divmod(np.arange(9), 3))
+    for graph in (permutation_graph(3, seed=0), everything):
+        certificate = certify(layer, np.eye(3), graph, context_length=lengths_of(rule, (2, 2)))
+        assert certificate.verdict == "not proved"
+        assert "overflow" in certificate.reason
+
+
+@pytest.mark.parametrize("rule", PAIRWISE)
+@pytest.mark.parametrize("loop", [True, False])
+def test_one_item_alone(rule: Rule, loop: bool) -> None:
+    layer = Layer(np.ones((2, 3, 4)), np.ones((2, 3, 4)), 1.0 if loop else 1e6, rule)
+    graph = Graph(1, *np.zeros((2, int(loop)), dtype=int))
+    assert certify(layer, np.ones((1, 3)), graph).holds
+
+
 def test_json_and_text_carry_everything() -> None:
     graph = permutation_graph(4, seed=1).with_labels(["a", "b", "c", "d"])
     layer = score_layer(np.where(graph.adjacency(), 6.0, 0.0)[None], "softmax", threshold=0.999)

@@ -128,6 +128,16 @@ def test_smallest(capsys: pytest.CaptureFixture[str]) -> None:
     assert f"smallest D_K {found['searches'][1]['best']['key_budget']}" in told
 
 
+@pytest.mark.parametrize("graph", ["# items: 6\n", "# items: 2\n0,0\n0,1\n1,0\n1,1\n", "# items: 1\n0,0\n"])
+def test_smallest_of_graphs_with_one_kind_of_pair(graph: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("plain.csv").write_text(graph)
+    words = ["compile", "--graph", "plain.csv", "--embedding", "gaussian:4", "--smallest"]
+    assert main(words) in (0, 1)
+    assert capsys.readouterr().err == ""
+    assert main([*words, "--block-size", "0"]) == 2
+    assert "--block-size is at least 1, not 0" in capsys.readouterr().err
+
+
 def test_smallest_where_no_width_works(capsys: pytest.CaptureFixture[str]) -> None:
     crowded = ["--graph", "permutation:32", "--embedding", "gaussian:4", "--smallest", "--block-size", "32"]
     assert main(["compile", *crowded, "-o", "layer.safetensors"]) == 1

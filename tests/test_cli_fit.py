@@ -89,7 +89,9 @@ def test_a_dominant_direction_is_whitened_away_and_both_profiles_told(capsys: py
 
 BAD = [
     (["--heads", "0", "--key-width", "2"], "--heads is at least 1"),
-    (["--heads", "2", "--key-width", "0"], "key width must be at least 1"),
+    (["--heads", "2", "--key-width", "0"], "--key-width is at least 1, not 0"),
+    (["--key-width", "0"], "--key-width is at least 1, not 0"),
+    (["--workers", "100000"], "--workers is at most 1024, not 100000"),
     (["--budget", "12", "--smallest"], "give one of them"),
     (["--budget", "12", "--heads", "3"], "--budget finds the split"),
     (["--smallest", "--key-width", "3"], "--smallest finds the key width"),
@@ -104,7 +106,7 @@ BAD = [
     (["--no-certify"], "--no-certify does not apply"),
     (["--rule", "softmax"], "give the context length"),
     (["--context-length", "8"], "every length"),
-    (["--smallest", "--max-budget", "0"], "below the bit budget"),
+    (["--smallest", "--max-budget", "0"], "--max-budget is at least 1, not 0"),
     (["--seed", "-1"], "--seed is a whole number from 0 on"),
 ]
 
@@ -120,6 +122,14 @@ def test_bad_input_is_one_sentence(options: list[str], sentence: str, capsys: py
     assert said.count("\n") == 1
     assert sentence in said
     assert not Path("never.safetensors").exists()
+
+
+def test_growth_keeps_the_rule(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*FIT, "--heads", "3", "--key-width", "5", "-o", "layer.safetensors"]) == 0
+    words = ["--warm-start", "layer.safetensors", "--rule", "softmax", "--context-length", "8"]
+    capsys.readouterr()
+    assert main([*FIT, *words]) == 2
+    assert "keeps the rule of its layer, max" in capsys.readouterr().err
 
 
 def test_options_of_fit_are_refused_elsewhere(capsys: pytest.CaptureFixture[str]) -> None:

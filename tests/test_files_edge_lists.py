@@ -71,6 +71,12 @@ def test_what_an_edge_list_may_look_like(
     assert (graph.items, pairs(graph)) == (items, expected)
 
 
+def test_label_files_of_other_systems(tmp_path: Path) -> None:
+    for text in ("Paris\nRome", "Paris\nRome\n", "Paris\r\nRome\r\n", "Paris\nRome\n\n\n"):
+        (tmp_path / "names.txt").write_bytes(text.encode())
+        assert read_labels(tmp_path / "names.txt") == ("Paris", "Rome")
+
+
 def test_labels_are_numbered_as_given_or_as_they_appear(tmp_path: Path) -> None:
     assert read(tmp_path, "b,a\n").labels == ("b", "a")
     graph = read(tmp_path, "b,a\n", labels=["a", "b", "c"])

@@ -38,6 +38,7 @@ from manyheads.construct import (
 )
 from manyheads.construct.fit.band import most_heads, narrowest_band
 from manyheads.construct.fit.descent import suitable_descent
+from manyheads.construct.fit.fit import Problem
 from manyheads.construct.fit.fold import unfold
 from manyheads.construct.fit.search import splits
 from manyheads.construct.fit.starts import beheaded_start, narrowed_start, random_start
@@ -125,6 +126,22 @@ def test_softmax_ends_with_the_sound_certificate(heads: int, key_width: int, len
             context = rng.choice(32, size, replace=False)
             related = graph.adjacency()[np.ix_(context, context)]
             np.testing.assert_array_equal(fitted.layer.recognise(embedding[context]), related)
+
+
+def test_a_context_holds_fewer_targets_than_a_hub_has() -> None:
+    # 15 targets, of which contexts of 8 hold 7 beside the hub: a relation gets 1/7, and another pair 1/8
+    hub = star_graph(16, direction="out")
+    assert Problem.of(hub, gaussian(16, 32, seed=0), "none", rule="softmax", context_length=8).most_heads == 1
+    looped = Graph(16, np.zeros(16, dtype=int), np.arange(16))
+    assert Problem.of(looped, gaussian(16, 32, seed=0), "none", rule="softmax", context_length=8).most_heads == 0
+
+
+@pytest.mark.parametrize("scale", [1e-4, 1e4])
+def test_the_length_of_the_rows_does_not_matter(scale: float) -> None:
+    graph, rows = permutation_graph(48, seed=0), gaussian(48, 16, seed=1) * np.float32(scale)
+    fitted = fit(graph, rows, heads=3, key_width=5, seed=0)
+    assert fitted.certificate.holds
+    assert certify(fitted.layer, rows, graph).holds
 
 
 def test_the_band_is_what_every_context_needs() -> None:
@@ -229,6 +246,14 @@ def test_the_search_goes_down_and_says_what_it_tried() -> None:
     assert found.seconds < 4
     only = smallest_fit(graph, embedding, seed=0, time_limit=0.5, heads=2, workers=2)
     assert {tried.heads for tried in only.tries} == {2}
+
+
+def test_a_search_without_success_does_not_run_away() -> None:
+    graph, seen = permutation_graph(64, seed=0), []
+    search = smallest_fit(  # as on a machine of many cores: so many shapes are asked for before any has ended
+        graph, gaussian(64, 16, seed=1), seed=0, time_limit=0.2, workers=128, report=lambda tried: seen.append(tried)
+    )
+    assert max(tried.key_budget for tried in search.tries) <= 64
 
 
 def test_the_best_split_has_the_widest_margin() -> None:

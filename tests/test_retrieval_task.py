@@ -154,6 +154,17 @@ def test_the_bound_is_attained() -> None:
     np.testing.assert_allclose(off[:, 0], [sharp.guarantee.per_thing[0], -sharp.guarantee.per_thing[0]], rtol=1e-9)
 
 
+def test_no_answer_is_refuted() -> None:
+    task = curved(20)
+    sharp = SharpHeads(task, 300.0)
+
+    def answer(x: np.ndarray) -> np.ndarray:  # none where all tokens are equal
+        return np.where((x == x[:, :1]).all(axis=(1, 2)), np.nan, sharp.answer(x))
+
+    found = challenge(answer, task, 10.0, inverse_temperature=300.0, seed=0, sequences=20, rounds=1)
+    assert (found.verdict, found.worst) == ("refuted", np.inf)
+
+
 @pytest.mark.parametrize("subsets", [None, (np.arange(8), np.arange(4, 20))])
 def test_curved_tasks_keep_their_promise(subsets: tuple[np.ndarray, ...] | None) -> None:
     task = curved(20, subsets)

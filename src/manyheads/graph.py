@@ -33,7 +33,7 @@ class Graph:
 
     def __post_init__(self) -> None:
         sources, targets = _indices(self.sources), _indices(self.targets)
-        if not isinstance(self.items, Integral) or self.items > MOST_ITEMS:
+        if self.items != int(self.items) or self.items > MOST_ITEMS:
             raise InputError(f"a graph has a whole number of items, at most {MOST_ITEMS:,}, not {self.items}")
         if self.items < 1:
             raise InputError(f"a graph needs at least one item, not {self.items}")
@@ -82,6 +82,11 @@ class Graph:
     def is_permutation(self) -> bool:
         """Whether every item has exactly one relation out and one in."""
         return self.relations == self.items and bool((self.out_degrees == 1).all() and (self.in_degrees == 1).all())
+
+    @property
+    def has_loops(self) -> bool:
+        """Whether some item relates to itself."""
+        return bool((self.sources == self.targets).any())
 
     @cached_property
     def row_starts(self) -> Int[ndarray, " starts"]:

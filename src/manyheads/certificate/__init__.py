@@ -46,7 +46,7 @@ def certify(
     report = progress or (lambda done, total: None)
     with np.errstate(over="ignore", invalid="ignore"):
         projection = project(layer, embedding)
-        finite = bool(np.isfinite(projection.row_errors()).all())
+        finite = bool(np.isfinite(projection.row_errors()).all() and np.isfinite(projection.reach + layer.threshold))
     if not finite:
         evidence = Evidence(np.nan, np.nan, np.inf, missed=0, false_pairs=0, open_pairs=graph.items**2, witness=None)
     elif lengths is None:

@@ -82,6 +82,14 @@ class Projection:
         b, beta = self.key_norms.max(axis=1, keepdims=True), self.key_errors.max(axis=1, keepdims=True)
         return self._bound(self.query_norms, self.query_errors, b, beta)
 
+    @property
+    def reach(self) -> float:
+        """Where it is finite no score, no difference of two scores and nothing summed up on the way to one overflows.
+
+        By Cauchy and Schwarz every partial sum of q̂·k̂ is within a·b; heads are added up, logits subtracted.
+        """
+        return 4 * float((self.query_norms.max(axis=1) * self.key_norms.max(axis=1)).sum())
+
     def logits(self, sources: Int[ndarray, " rows"]) -> Float64[ndarray, "heads rows items"]:
         """What the softmax of every head reads: the sources' scores with every target over √d_k."""
         queries = self.queries[:, sources]
@@ -103,7 +111,7 @@ def project(layer: Layer, embedding: Float[ndarray, "items d_model"]) -> Project
     keys, key_norms, key_errors = _side(layer.key, embedding)
     return Projection(
         queries=queries,
-        keys=np.ascontiguousarray(keys.swapaxes(1, 2)),
+        keys=keys.swapaxes(1, 2).copy(),  # ascontiguousarray would leave the stride of a single item as it is
         query_norms=query_norms,
         key_norms=key_norms,
         query_errors=query_errors,

@@ -65,7 +65,7 @@ def asked(vocabulary: Vocabulary, words: tuple[str, ...]) -> Answer:
     """What there is to say about these words; yes where anything attends."""
     items = vocabulary.items(words)
     if len(words) == 1:
-        found = [*vocabulary.all_from(items), *vocabulary.all_to(items)]
+        found = list(dict.fromkeys([*vocabulary.all_from(items), *vocabulary.all_to(items)]))  # a loop is in both
         where = f"all {len(vocabulary.embedding)} items"
     else:
         found = vocabulary.within(items)

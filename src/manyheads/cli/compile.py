@@ -41,7 +41,8 @@ class Compile:
     files: tyro.conf.OmitArgPrefixes[Outputs] = field(default_factory=Outputs)
     smallest: Annotated[bool, tyro.conf.arg(help=SMALLEST_HELP, help_behavior_hint="")] = False
     max_budget: Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="(default: m')")] = None
-    """The largest key budget that --smallest looks at; one head of width 1 for each relation takes m'."""
+    """The largest key budget that --smallest looks at; one head of width 1 for each relation takes m'. For fit the
+    predicted budget where that is larger."""
     context_length: ContextLength = None
     """How many items a context has, or from how many to how many (16:64): what a softmax layer is certified for."""
     certify: Flag = True

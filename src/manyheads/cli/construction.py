@@ -147,6 +147,13 @@ def whole(option: str, text: str) -> int:
     return int(text)
 
 
+def positive(option: str, text: str) -> int:
+    """The whole number from 1 on that an option was given."""
+    if (value := whole(option, text)) < 1:
+        raise InputError(f"{option} is at least 1, not {value}")
+    return value
+
+
 def number(option: str, text: str) -> float:
     """The number an option was given."""
     try:

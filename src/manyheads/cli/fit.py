@@ -21,6 +21,7 @@ from manyheads.construct import Fitted, Found, Try, best_split, fit, grow, predi
 from manyheads.construct.fit.descent import suitable_descent
 from manyheads.construct.fit.fit import RESTARTS
 from manyheads.construct.fit.fold import Map, linear_map, mapped, suitable_map
+from manyheads.errors import InputError
 from manyheads.files import read_layer
 from manyheads.graph import Graph
 from manyheads.incoherence import IncoherenceProfile, incoherence
@@ -56,8 +57,11 @@ def _fitted(
     how = replace(suitable, steps=options.steps or suitable.steps, threads=threads)
     with status("fit") as line:
         if options.warm_start is not None:
+            start = read_layer(options.warm_start)
+            if options.rule not in (None, start.rule):
+                raise InputError(f"--warm-start keeps the rule of its layer, {start.rule}: --rule does not go with it")
             fitted = grow(
-                read_layer(options.warm_start), graph, embedding, seed=seed, context_length=length, map=map,
+                start, graph, embedding, seed=seed, context_length=length, map=map,
                 restarts=restarts, time_limit=options.time_limit, how=how,
                 progress=lambda standing: line(str(standing)),
             )  # fmt: skip

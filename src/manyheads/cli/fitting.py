@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 MapName = Literal["auto", "none", "whiten", "project", "project+whiten"]
 FitRule = Literal["max", "softmax"]
 OTHERS = ("block_size", "signatures", "packing", "constants", "scale", "threshold")  # of the paper's constructions
+MOST_WORKERS = 1024
+BY_SIZE = "(default: the cores for a search, for one layer 1, or 2 from 1,024 items on)"
 MAP_HELP = (
     "A linear map of the embedding, folded into the weights: whiten it, project its mean direction out, or both; auto "
     "whitens where a few directions dominate."
@@ -35,13 +37,13 @@ class Fitting:
     map: Annotated[
         MapName | None, tyro.conf.arg(metavar="MAP", help=MAP_HELP, help_behavior_hint="(default: auto)")
     ] = None
-    restarts: Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="(default: 8)")] = None
-    """How many random starts fit may take."""
+    restarts: Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="(default: 12)")] = None
+    """How many attempts fit may take: from a random start, then from what is left of the last one, in turns."""
     steps: Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="(default: 2000)")] = None
     """Steps of one attempt of fit at most, each over all pairs."""
     time_limit: Annotated[float | None, tyro.conf.arg(metavar="SECONDS", help_behavior_hint="")] = None
     """How long fit may take; --smallest and --budget take 60 seconds unless told otherwise."""
-    workers: Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="(default: the cores)")] = None
+    workers: Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint=BY_SIZE)] = None
     """Threads of fit."""
     warm_start: Annotated[Path | None, tyro.conf.arg(metavar="LAYER", help_behavior_hint="")] = None
     """Grow a certified layer: begin with its weights, whose relations may have been added to or removed from."""
@@ -78,9 +80,11 @@ class Fitting:
             raise InputError("--smallest and --budget try until their time is up: --restarts does not go with them")
         if self.warm_start is not None and (self.heads is not None or how.key_width is not None):
             raise InputError("--warm-start keeps the shape of its layer: --heads and --key-width do not go with it")
-        for name in ("heads", "budget", "restarts", "steps", "workers"):
-            value = getattr(self, name)
+        counts = {name: getattr(self, name) for name in ("heads", "budget", "restarts", "steps", "workers")}
+        for name, value in (counts | {"key-width": how.key_width, "max-budget": command.max_budget}).items():
             if value is not None and value < 1:
                 raise InputError(f"--{name} is at least 1, not {value}")
+        if self.workers is not None and self.workers > MOST_WORKERS:
+            raise InputError(f"--workers is at most {MOST_WORKERS}, not {self.workers}")
         if self.time_limit is not None and not self.time_limit > 0:
             raise InputError(f"--time-limit is a positive number of seconds, not {self.time_limit:g}")

@@ -40,12 +40,13 @@ class Heads:
         from manyheads.cli.shown import in_heads, shown_files
         from manyheads.files import check_writable
         from manyheads.files.blocks import read_block
+        from manyheads.files.whole import picture_files
 
         if self.per_query < 1:
             raise InputError(f"--per-query is at least 1, not {self.per_query}")
         if self.save_figure is not None:
-            for suffix in (".png", ".svg"):
-                check_writable(self.save_figure.with_suffix(suffix), force=self.force)
+            for path in picture_files(self.save_figure):
+                check_writable(path, force=self.force)
         block = read_block(self.block)
         work = head_work(block.run, block.weights, block.table, per_query=self.per_query, device=self.device)
         written: list[Path] = []
@@ -54,7 +55,7 @@ class Heads:
             from manyheads.draw.style import save
 
             title = f"{block.embedding}, m = {block.run.items}, {in_heads(block.run.heads, block.run.key_width)}"
-            written += save(draw_heads(work, title=title), self.save_figure.with_suffix(""))
+            written += save(draw_heads(work, title=title), self.save_figure)
         facts = {
             "run": block.run.id,
             "embedding": block.embedding,

@@ -161,10 +161,11 @@ class Measure:
     def _pictures(self) -> list[Path]:
         """The files to draw into, refused before the work if they could not be written after it."""
         from manyheads.files import check_writable
+        from manyheads.files.whole import picture_files
 
         if self.picture is None:
             return []
-        pictures = [self.picture.with_name(f"{self.picture.name}.{ending}") for ending in ("png", "svg")]
+        pictures = list(picture_files(self.picture))
         for path in pictures:
             check_writable(path, force=self.force)
         return pictures

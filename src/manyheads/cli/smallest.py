@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from manyheads.cli.answer import Answer
-from manyheads.cli.construction import whole
+from manyheads.cli.construction import positive
 from manyheads.cli.problem import checked_seed
 from manyheads.cli.progress import status
 from manyheads.cli.shown import layer_facts, shown_certificate, shown_files
@@ -69,7 +69,7 @@ def _search(
             embedding,
             threshold=threshold,
             seed=checked_seed("--seed", how.seed),
-            block_sizes=None if how.block_size is None else [whole("--block-size", how.block_size)],
+            block_sizes=None if how.block_size is None else [positive("--block-size", how.block_size)],
             max_budget=command.max_budget,
             progress=lambda step: report(_said(step)),
         )
@@ -83,7 +83,8 @@ def _said(step: Limit | Attempt) -> str:
 
 def _ratio(attempt: Attempt, graph: Graph, d_model: int) -> float:
     """D_K in units of m'·log2 m / d_model, the order of the theorem's key budget."""
-    return attempt.key_budget * d_model / (graph.relations * math.log2(graph.items))
+    unit = graph.relations * math.log2(graph.items) / d_model
+    return attempt.key_budget / unit if unit else math.inf
 
 
 def _width(result: Smallest, limit: Limit) -> Attempt | None:

@@ -15,8 +15,11 @@ def calibrate(layer: Layer, certificate: Certificate) -> Layer:
     A graph without relations, or without any other pair, leaves the window open on one side: then one past its end.
     """
     low, high = certificate.window
-    if not low < high:
-        return layer
+    return replace(layer, threshold=middle(low, high)) if low < high else layer
+
+
+def middle(low: float, high: float) -> float:
+    """The middle of a window; of one that is open on one side, one past its end."""
     if math.isinf(low) or math.isinf(high):
-        return replace(layer, threshold=high - 1 if math.isinf(low) else low + 1)
-    return replace(layer, threshold=(low + high) / 2)
+        return high - 1 if math.isinf(low) else low + 1
+    return (low + high) / 2

@@ -13,6 +13,7 @@ from numpy import ndarray
 from manyheads.certificate import Certificate, certify
 from manyheads.construct.assemble import assemble, de_embed
 from manyheads.construct.blocks import Block, pack, split_sources
+from manyheads.construct.calibrate import middle
 from manyheads.construct.conditions import require_sizes
 from manyheads.construct.limit import Limit, Threshold, limit
 from manyheads.construct.signatures import RADEMACHER
@@ -198,7 +199,7 @@ def _certified(
         layer = draw_layer(embedding, blocks, best.key_width, seed + draw)
         if threshold == "best":
             found = window(graph, _tiles(layer, embedding))
-            layer = replace(layer, threshold=(found.low + found.high) / 2)
+            layer = replace(layer, threshold=middle(found.low, found.high))
         certificate = certify(layer, embedding, graph)
         if certificate.holds:
             layers.append((layer, certificate))

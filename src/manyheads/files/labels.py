@@ -19,7 +19,11 @@ def read_labels(path: str | Path) -> tuple[str, ...]:
         text = read_whole(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(f"{path} is not UTF-8 text") from error
-    return _once(_json(text, path) if path.suffix.lower() == ".json" else text.removesuffix("\n").split("\n"), path)
+    return _once(_json(text, path) if path.suffix.lower() == ".json" else _lines(text), path)
+
+
+def _lines(text: str) -> list[str]:
+    return text.replace("\r\n", "\n").rstrip("\n").split("\n")
 
 
 def _once(labels: list[str], path: Path) -> tuple[str, ...]:

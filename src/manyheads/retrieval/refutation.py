@@ -65,7 +65,7 @@ def challenge(
         "worst for one head": _adversarial(task, inverse_temperature, rng),
     }
     tried = sum(map(len, kinds.values()))
-    errors = {kind: np.abs(answer(x) - task.targets(x)) for kind, x in kinds.items() if len(x)}
+    errors = {kind: _errors(answer, task, x) for kind, x in kinds.items() if len(x)}
     by = max(errors, key=lambda kind: errors[kind].max())
     worst, witness = float(errors[by].max()), kinds[by][int(errors[by].argmax())]
     pool = np.concatenate(list(kinds.values()))[np.argsort(-np.concatenate(list(errors.values())))[:20]]
@@ -76,6 +76,11 @@ def challenge(
             worst, witness, by = error, pool[0], "improved"
     verdict: Literal["stands", "refuted"] = "stands" if worst <= promised else "refuted"
     return Challenge(verdict, promised, worst, by, witness, tried)
+
+
+def _errors(answer: Answer, task: RetrievalTask, x: Float64[ndarray, "n length width"]) -> Float64[ndarray, " n"]:
+    """How far the answers are off; no answer (NaN) is off by more than any."""
+    return np.nan_to_num(np.abs(answer(x) - task.targets(x)), nan=np.inf, posinf=np.inf)
 
 
 def _equal(task: RetrievalTask, rng: np.random.Generator) -> Float64[ndarray, "n length width"]:
@@ -151,7 +156,7 @@ def _improved(
     size = (high - low) * 10.0 ** rng.uniform(-5, -0.5, size=(len(x), 1, 1))
     changed = np.clip(x + size * rng.standard_normal(x.shape) * (rng.uniform(size=x.shape) < 0.3), low, high)
     both = np.concatenate([x, changed])
-    errors = np.abs(answer(both) - task.targets(both))
+    errors = _errors(answer, task, both)
     order = np.argsort(-errors)[:keep]
     return both[order], float(errors[order[0]])
 

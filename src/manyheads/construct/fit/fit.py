@@ -15,7 +15,7 @@ from manyheads.certificate import Certificate, certify
 from manyheads.construct.calibrate import calibrate
 from manyheads.construct.fit.band import Band, most_heads, narrowest_band
 from manyheads.construct.fit.descent import Attempt, Descent, Engine, Weights, suitable_descent
-from manyheads.construct.fit.fold import Map, fold, linear_map, mapped, unfold
+from manyheads.construct.fit.fold import Map, fold, levelled, linear_map, mapped, unfold
 from manyheads.construct.fit.refusals import require_possible
 from manyheads.construct.fit.standing import Standing, Watch
 from manyheads.construct.fit.starts import random_start, shrunk_start
@@ -131,7 +131,7 @@ class Problem:
         context_length: int | tuple[int, int] | None = None,
     ) -> Problem:
         """The problem behind a map."""
-        matrix = None if map == "none" else linear_map(embedding, map)
+        matrix = levelled(embedding) if map == "none" else linear_map(embedding, map)
         rows = embedding if matrix is None else mapped(embedding, matrix)
         lengths = _lengths(rule, context_length, graph.items)
         return cls(graph, embedding, matrix, np.ascontiguousarray(rows, dtype=np.float32), lengths)
@@ -192,7 +192,10 @@ class Problem:
 
     @property
     def _degree(self) -> int:
-        return max(1, int(self.graph.out_degrees.max(initial=1)))
+        """The most targets of one source that a context can hold: all others in it, and itself where it has a loop."""
+        assert self.lengths is not None, "only softmax looks at what else a context holds"
+        room = self.lengths[1] - 1 + int(self.graph.has_loops)
+        return max(1, min(room, int(self.graph.out_degrees.max(initial=1))))
 
 
 def _nearer(one: Attempt, other: Attempt) -> bool:

@@ -19,6 +19,7 @@ from manyheads.layer import Layer
 
 Map = Literal["none", "whiten", "project", "project+whiten"]
 DOMINANT = 4.0  # times the mean squared length over all directions: an embedding with a stronger one gains by whitening
+LEVEL = 10.0  # rows that much longer or shorter than one are levelled
 SHRINK = 1e-3  # of the mean squared singular value: directions weaker than this are not blown up to full strength
 
 
@@ -43,6 +44,15 @@ def linear_map(embedding: Float[ndarray, "items d_model"], name: Map) -> Float64
     if not lengths.any():
         raise InputError("every row of the embedding is zero")
     return matrix / np.sqrt(np.mean(lengths**2))
+
+
+def levelled(embedding: Float[ndarray, "items d_model"]) -> Float64[ndarray, "d_model d_model"] | None:
+    """For the map `none`: nothing, or where rows are far from length one, what makes them that long in the mean.
+
+    The first weights and the rates of a fit are made for rows of about that length.
+    """
+    length = float(np.sqrt(np.mean(np.square(embedding, dtype=np.float64).sum(axis=1))))
+    return None if length == 0 or 1 / LEVEL <= length <= LEVEL else linear_map(embedding, "none")
 
 
 def suitable_map(embedding: Float[ndarray, "items d_model"]) -> Map:

@@ -260,7 +260,9 @@ def _downwards(search: Search, *, max_budget: int | None, only_heads: int | None
     target, centre = predicted_shape(search.graph, search.d_model)
     if only_heads is not None:
         target, centre = predicted_shape(search.graph, search.d_model, heads=only_heads)
-    target = max(least, target if max_budget is None else min(target, max_budget))
+    # a head of width 1 for each relation always works on distinct rows of length one: there is no use in more
+    most = max(target, search.graph.relations) if max_budget is None else max_budget
+    target = max(least, min(target, most))
     step = growth = FIRST_STEP
     while True:
         shapes = search.splits(target) if only_heads is None else _with_heads(only_heads, target, search.d_model)
@@ -276,7 +278,7 @@ def _downwards(search: Search, *, max_budget: int | None, only_heads: int | None
             target = best.key_budget - max(1, round(step * best.key_budget))
         elif best is None:  # nothing has worked yet: more room, and more each time
             grown = target + max(1, round(growth * target))
-            target, growth = grown if max_budget is None else min(grown, max_budget), min(2 * growth, 1.0)
+            target, growth = min(grown, most), min(2 * growth, 1.0)
         else:  # nothing below the best: undercut it by less
             step /= 2
             target = best.key_budget - max(1, round(step * best.key_budget))
