@@ -157,6 +157,7 @@ OUTPUTS = [
     (["--save-graph", "new.json"], "--save-graph must end in .csv or .tsv"),
     (["--save-embedding", "new.bin"], "--save-embedding must end in .npy or .safetensors"),
     (["-o", "missing/new.safetensors"], "there is no directory missing"),
+    (["-o", "a" * 235 + ".safetensors"], "cannot be written: File name too long"),
     (["-o", "layer.safetensors"], "layer.safetensors already exists"),
     (["-o", "new.safetensors", "--save-graph", "graph.csv"], "graph.csv already exists"),
     (["-o", "new.safetensors", "--save-embedding", "new.safetensors"], "two of the files to write have the same name"),
@@ -171,6 +172,11 @@ def test_compile_refuses_before_the_work_what_it_cannot_write_after(
     Path("directory.safetensors").mkdir()
     monkeypatch.setattr("manyheads.construct.general", lambda *_, **__: pytest.fail("the work was begun"))
     assert says in refused([*DRAWN, *outputs], capsys)
+
+
+def test_plan_refuses_pictures_where_nothing_can_be_written(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["plan", "--items", "32", "--relations", "32", "--d-model", "24", "--save-heads", "/proc/h"]
+    assert "/proc/h.png cannot be written: the directory /proc is not writable" in refused(words, capsys)
 
 
 def refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:

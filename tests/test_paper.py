@@ -216,6 +216,91 @@ def test_bad_input_is_one_sentence(
     assert not list(tmp_path.iterdir())
 
 
+OUTPUTS = [
+    (["--out", "/proc/x"], "/proc/x/paper cannot be made"),
+    (["--out", "afile"], "afile is not a directory"),
+    (["--out", "afile/deeper"], "afile is not a directory"),
+    (["--out", "holds-a-folder"], "paper.md cannot be written: it exists and is not a regular file"),
+    (["--save-rows", "/nonexistent/r.jsonl.gz"], "there is no directory /nonexistent"),
+    (["--save-rows", "/proc/r.jsonl.gz"], "the directory /proc is not writable"),
+    (["--save-rows", "afile"], "afile already exists"),
+]
+
+
+@pytest.mark.parametrize(("options", "sentence"), OUTPUTS, ids=[" ".join(options) for options, _ in OUTPUTS])
+def test_what_cannot_be_written_is_refused_before_anything_runs(
+    options: list[str],
+    sentence: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("manyheads.paper.reproduce.sweep", lambda *_, **__: pytest.fail("a run was begun"))
+    Path("afile").write_text("mine")
+    Path("holds-a-folder/paper.md").mkdir(parents=True)
+    assert main(["paper", "fig6", "--quick", *options]) == 2
+    told = capsys.readouterr().err
+    assert sentence in told
+    assert told.count("\n") == 1
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["afile", "holds-a-folder", "paper.md"]
+    assert Path("afile").read_text() == "mine"
+
+
+def test_saved_rows_are_replaced_with_force_only(
+    rows: Rows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also beside the page, in a folder that the command makes itself; page and pictures are drawn again and again."""
+    monkeypatch.setattr("manyheads.paper.reproduce.save", roughly)
+    monkeypatch.chdir(tmp_path)
+    write_rows(Path("rows.jsonl.gz"), rows, needed(NAMES, QUICK))
+    saved = Path("out/fig3.jsonl.gz")
+    command = ["paper", "fig3", "--quick", "--from-rows", "rows.jsonl.gz", "--out", "out"]
+    assert main([*command, "--save-rows", str(saved)]) == 0
+    content = saved.read_bytes()
+    saved.write_text("mine")
+    assert main(command) == 0
+    assert main([*command, "--save-rows", str(saved)]) == 2
+    assert "fig3.jsonl.gz already exists" in capsys.readouterr().err
+    assert saved.read_text() == "mine"
+    assert main([*command, "--save-rows", str(saved), "--force"]) == 0
+    assert saved.read_bytes() == content
+
+
+def test_rows_are_written_whole_or_not_at_all(rows: Rows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "rows.jsonl.gz"
+    file.write_text("mine")
+
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("manyheads.files.whole.os.fsync", fail)
+    with pytest.raises(InputError, match="No space left"):
+        write_rows(file, rows, needed(("fig3",), QUICK))
+    assert file.read_text() == "mine"
+    assert list(tmp_path.iterdir()) == [file]
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_the_page_names_the_command_that_made_it(
+    stored: bool, rows: Rows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("manyheads.paper.reproduce.save", roughly)
+    monkeypatch.setattr("manyheads.paper.reproduce.sweep", lambda *_, **__: None)
+    monkeypatch.chdir(tmp_path)
+    write_rows(Path("rows.jsonl.gz"), rows, needed(NAMES, QUICK))
+    command = ["paper", "fig6", "--quick", *(["--store", "my runs.db"] if stored else ["--from-rows", "rows.jsonl.gz"])]
+    assert main([*command, "--json"]) == 0
+    text = Path("paper-output/paper.md").read_text()
+    if stored:
+        assert (
+            "follow from the runs stored in my runs.db:\n`manyheads paper fig6 --quick --store 'my runs.db'`." in text
+        )
+    else:
+        assert "follow from the rows alone:\n`manyheads paper fig6 --quick --from-rows rows.jsonl.gz`." in text
+    assert "docs/data" not in text
+
+
 def test_estimates_grow_with_the_work() -> None:
     from manyheads.paper.estimate import Speed
 

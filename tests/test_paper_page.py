@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from manyheads.cli.paper import Paper
 from manyheads.paper import BEYOND, HOURS, NAMES, Rows, Scale, read_rows
 from manyheads.paper.page import page
 from manyheads.paper.panel import Panel
@@ -23,7 +24,8 @@ def rows() -> Rows:
 
 
 def test_the_page_follows_from_the_rows(rows: Rows) -> None:
-    assert page(report(SHOWN, rows, Scale())) == (DOCS / "paper.md").read_text()
+    command = Paper(what=("all",), from_rows=Path("docs/data/paper.jsonl.gz"), out=Path("docs"))
+    assert page(report(SHOWN, rows, Scale(), origin=command._origin())) == (DOCS / "paper.md").read_text()
 
 
 def test_every_picture_of_the_page_is_there() -> None:

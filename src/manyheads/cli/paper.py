@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import shlex
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -19,12 +20,13 @@ from manyheads.machine import cores
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from types import ModuleType
 
     from rich.console import RenderableType
 
     from manyheads.cli.figure7 import Chosen
     from manyheads.paper import Rows, Scale, Verdict
-    from manyheads.paper.reproduce import Reproduction
+    from manyheads.paper.reproduce import Origin, Reproduction
 
 Count = Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="(default: the paper's)")]
 VERBS = ("list", "claims")
@@ -63,6 +65,8 @@ class Paper:
     """Run nothing: take what is in this file of rows (.jsonl.gz)."""
     save_rows: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = None
     """Write the rows behind the figures (.jsonl.gz)."""
+    force: Flag = False
+    """Overwrite the file of --save-rows if it exists; page and pictures are always drawn anew."""
     out: Path = Path("paper-output")
     """Where paper.md (head-count.md) is written, and beside it a folder paper (head-count) with the pictures."""
     workers: Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="(default: one a core)")] = None
@@ -87,6 +91,8 @@ class Paper:
         scale = Scale(self.seeds, self.up_to, self.steps, self.quick, chosen.setting)
         if self.what == ("list",):
             return self._list(shown, scale)
+        if self.what != ("claims",):
+            self._check_outputs(shown)
         rows = self._rows(names, shown, scale, chosen)
         if self.what == ("claims",):
             from manyheads.paper import verdicts
@@ -160,19 +166,45 @@ class Paper:
                     "and the same command goes on from there"
                 ) from None
 
+    def _check_outputs(self, names: Sequence[str]) -> None:
+        """Refuse before the work, which may take hours, what could not be written after it."""
+        from manyheads.files.whole import check_writable, tried_directory
+
+        written_as = _written_as(names)
+        with tried_directory(self.out / written_as.PICTURES):
+            check_writable(self.out / written_as.NAME, force=True)
+            if self.save_rows is not None:
+                check_writable(self.save_rows, force=self.force)
+
+    def _origin(self) -> Origin:
+        """The rows and the words that make the same page of them."""
+        from manyheads.paper.reproduce import Origin
+
+        words = ["manyheads", "paper", *self.what]
+        taken = ("quick", "seeds", "up_to", "steps", "scale", "embedding", "store", "from_rows", "out")
+        for given in (self, self.figure7):
+            for one in fields(given):
+                value = getattr(given, one.name)
+                if one.name in taken and value != one.default:
+                    words.append(f"--{one.name.replace('_', '-')}")
+                    words += [] if value is True else map(str, value if isinstance(value, tuple) else (value,))
+        rows = "the rows alone" if self.from_rows is not None else f"the runs stored in {self.store}"
+        return Origin(rows, shlex.join(words))
+
     def _present(self, names: Sequence[str], rows: Rows, scale: Scale) -> Answer:
         from manyheads.cli.shown import shown_files
-        from manyheads.paper import RETRIEVAL, head_count_page, needed, page, write_rows
+        from manyheads.files.whole import write_whole
+        from manyheads.paper import needed, write_rows
         from manyheads.paper.reproduce import draw, report
 
-        written_as = head_count_page if set(names) <= set(RETRIEVAL) else page
-        made = report(names, rows, scale)
+        written_as = _written_as(names)
+        made = report(names, rows, scale, origin=self._origin())
         pictures = draw(made, self.out / written_as.PICTURES)
         told = self.out / written_as.NAME
-        told.write_text(written_as.page(made), encoding="utf-8")
+        write_whole(told, written_as.page(made).encode(), force=True)
         written = [*pictures, told]
         if self.save_rows is not None:
-            write_rows(self.save_rows, rows, needed(names, scale, rows))
+            write_rows(self.save_rows, rows, needed(names, scale, rows), force=self.force)
             written.append(self.save_rows)
         verdicts = shown_verdicts(made.verdicts) if made.verdicts else []
         return Answer(
@@ -218,6 +250,13 @@ class Paper:
             table.add_row(name, f"{len(runs):,}", f"{len(runs) - len(missing):,}", left, title)
             facts.append({"name": name, "title": title, "runs": len(runs), "missing": len(missing), "seconds": seconds})
         return Answer({"exhibits": facts}, [table], yes=True)
+
+
+def _written_as(names: Sequence[str]) -> ModuleType:
+    """The page that shows these exhibits."""
+    from manyheads.paper import RETRIEVAL, head_count_page, page
+
+    return head_count_page if set(names) <= set(RETRIEVAL) else page
 
 
 def shown_verdicts(verdicts: Sequence[Verdict]) -> list[RenderableType]:

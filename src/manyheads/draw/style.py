@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 from numpy import ndarray
+
+from manyheads.files.whole import picture_files, write_whole
 
 # The palette of Okabe and Ito: eight colours told apart with every common kind of colour blindness.
 BLACK, GREY = "#000000", "#7f7f7f"
@@ -56,13 +59,18 @@ def panels(rows: int, columns: int) -> tuple[Figure, ndarray]:
 
 
 def save(figure: Figure, path_stem: Path) -> tuple[Path, Path]:
-    """Write the figure as path_stem.png and path_stem.svg, without dates, so that equal pictures are equal files."""
-    png, svg = (path_stem.with_name(f"{path_stem.name}.{suffix}") for suffix in ("png", "svg"))
+    """Write the figure as path_stem.png and path_stem.svg, without dates, so that equal pictures are equal files.
+
+    Each is written whole or not at all, over what is there; an ending .png, .svg or .pdf of the stem is taken off.
+    """
+    files, png, svg = picture_files(path_stem), BytesIO(), BytesIO()
     with look():
-        figure.savefig(png, metadata={"Software": None})
+        figure.savefig(png, format="png", metadata={"Software": None})
         figure.set_layout_engine("none")  # what was laid out for the one stands for the other, and takes half the time
-        figure.savefig(svg, metadata={"Date": None, "Creator": None})
-    return png, svg
+        figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
+    for path, content in zip(files, (png, svg), strict=True):
+        write_whole(path, content.getvalue(), force=True)
+    return files
 
 
 def counting_axis(axis: Axis) -> None:

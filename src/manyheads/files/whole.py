@@ -5,9 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from manyheads.errors import InputError
+
+PICTURES = (".png", ".svg", ".pdf")
 
 
 def read_whole(path: str | Path) -> bytes:
@@ -32,19 +36,65 @@ def check_writable(path: str | Path, *, force: bool) -> None:
     path = Path(path)
     if not path.parent.is_dir():
         raise InputError(f"{path} cannot be written: there is no directory {path.parent}")
+    for name in (path, _part(path)):  # either may be longer than a name can be
+        try:
+            name.exists()
+        except (OSError, ValueError) as error:
+            raise InputError(f"{path} cannot be written: {_reason(error)}") from None
     if path.exists() and not path.is_file():
         raise InputError(f"{path} cannot be written: it exists and is not a regular file")
     if os.path.lexists(path) and not force:
         raise _exists(path)
-    if not os.access(path.parent, os.W_OK | os.X_OK):
+    if not _is_writable(path.parent):
         raise InputError(f"{path} cannot be written: the directory {path.parent} is not writable")
+
+
+def make_directory(directory: Path) -> None:
+    """Make the directory and those above it, if they are not there."""
+    for path in (directory, *directory.parents):
+        if os.path.lexists(path) and not os.path.isdir(path):
+            raise InputError(f"{directory} cannot be made: {path} is not a directory")
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{directory} cannot be made: {_reason(error)}") from None
+
+
+@contextlib.contextmanager
+def tried_directory(directory: Path) -> Iterator[None]:
+    """Have the directory for as long as it takes to see what could be written; what had to be made goes again."""
+    new = [path for path in (directory, *directory.parents) if not os.path.lexists(path)]
+    try:
+        make_directory(directory)
+        if not _is_writable(directory):
+            raise InputError(f"the directory {directory} is not writable")
+        yield
+    finally:
+        for path in new:  # the innermost first
+            with contextlib.suppress(OSError):
+                path.rmdir()
+
+
+def picture_files(path: Path) -> tuple[Path, Path]:
+    """The PNG and the SVG that a picture is written as; of the name given, only a picture's own ending is taken off.
+
+    >>> [str(file) for file in picture_files(Path("curve.pdf"))], str(picture_files(Path("a.b.c"))[0])
+    (['curve.png', 'curve.svg'], 'a.b.c.png')
+    """
+    stem = path.stem if path.suffix in PICTURES else path.name
+    return path.parent / f"{stem}.png", path.parent / f"{stem}.svg"
+
+
+def _part(path: Path) -> Path:
+    """Where the content stands until it is whole."""
+    return path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
 
 
 def write_whole(path: str | Path, content: bytes, *, force: bool) -> None:
     """Make `path` hold `content`, or leave everything as it was; an existing file is replaced only with `force`."""
     path = Path(path)
     check_writable(path, force=force)
-    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    part = _part(path)
     try:
         with open(part, "xb") as file:
             file.write(content)
@@ -77,6 +127,15 @@ def _appear(part: Path, path: Path) -> None:
         except BaseException:
             path.unlink(missing_ok=True)
             raise
+
+
+def _is_writable(directory: Path) -> bool:
+    # Root may write everywhere, says os.access, but not in /proc: only trying tells.
+    try:
+        tempfile.TemporaryFile(dir=directory).close()
+    except OSError:
+        return False
+    return True
 
 
 def _sync_directory(directory: Path) -> None:

@@ -9,7 +9,7 @@ from typing import get_args
 
 from manyheads.paper.exhibit import BEYOND, HOURS, needed
 from manyheads.paper.reasons import reasons
-from manyheads.paper.reproduce import Reproduction, Shown
+from manyheads.paper.reproduce import Origin, Reproduction, Shown
 from manyheads.paper.verdict import Outcome, Verdict
 from manyheads.sweep.record import Meant
 
@@ -18,8 +18,7 @@ NAME, PICTURES = "paper.md", "paper"
 """The page, and beside it the folder of its pictures."""
 INTRODUCTION = """
 Every figure and table of "A Capacity-Based Rationale for Multi-Head Attention" (M. Adler, arXiv 2509.22840) that has
-been run here, and each claim beside what was measured. This page and its pictures follow from the rows alone:
-`manyheads paper all --from-rows docs/data/paper.jsonl.gz --out docs`.
+been run here, and each claim beside what was measured. This page and its pictures follow from {origin}.
 """.strip()
 PAST = """
 What the paper does not ask, by its own training unless it is said otherwise. Key budgets are searched for, not scanned:
@@ -66,7 +65,7 @@ def page(reproduction: Reproduction) -> str:
     differs = "" if reproduction.scale.quick else reasons(reproduction.verdicts)
     parts = [
         "# The paper, again",
-        INTRODUCTION,
+        INTRODUCTION.format(origin=_told(reproduction.origin)),
         quick.strip(),
         *(["## Verdicts", tally(reproduction.verdicts), verdict_table(reproduction.verdicts)] if paper else []),
         *(["## Figures and tables", *map(_section, paper)] if paper else []),
@@ -91,6 +90,10 @@ def verdict_table(verdicts: Sequence[Verdict]) -> str:
     lines = ["| # | the paper says | measured | verdict | by which yardstick, and why |", "|---|---|---|---|---|"]
     lines += [f"| {v.claim} | {v.says} | {v.measured} | **{v.outcome}** | {v.why} |" for v in verdicts]
     return "\n".join(lines)
+
+
+def _told(origin: Origin) -> str:
+    return f"{origin.rows}:\n`{origin.command}`" if origin.command else origin.rows
 
 
 def _section(one: Shown) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from manyheads.draw.style import save
+from manyheads.files.whole import make_directory
 from manyheads.paper.exhibit import HOURS, exhibit, needed, verdicts
 from manyheads.paper.pictures import mark_quick
 from manyheads.paper.rows import Rows, stored_rows
@@ -30,13 +31,22 @@ class Shown:
 
 
 @dataclass(frozen=True)
+class Origin:
+    """Where the rows of a page come from, and the command that made it, if one did."""
+
+    rows: str = "the rows alone"
+    command: str = ""
+
+
+@dataclass(frozen=True)
 class Reproduction:
-    """Exhibits and verdicts, and the rows they rest on."""
+    """Exhibits and verdicts, the rows they rest on, and where these come from."""
 
     scale: Scale
     shown: tuple[Shown, ...]
     verdicts: tuple[Verdict, ...]
     rows: Rows
+    origin: Origin = Origin()
 
 
 def known_rows(names: Sequence[str], store: Store, scale: Scale) -> Rows:
@@ -86,7 +96,7 @@ def measure_rows(
     return rows
 
 
-def report(names: Sequence[str], rows: Rows, scale: Scale) -> Reproduction:
+def report(names: Sequence[str], rows: Rows, scale: Scale, *, origin: Origin = Origin()) -> Reproduction:
     """Caption each exhibit and judge its claims; one without a single run is told as not run.
 
     What takes hours is left out until it has runs.
@@ -100,12 +110,12 @@ def report(names: Sequence[str], rows: Rows, scale: Scale) -> Reproduction:
             continue
         caption = module.caption(rows, scale) if done else "Not run."
         shown.append(Shown(name, module.TITLE, caption, len(runs), done))
-    return Reproduction(scale, tuple(shown), tuple(verdicts(names, rows, scale)), rows)
+    return Reproduction(scale, tuple(shown), tuple(verdicts(names, rows, scale)), rows, origin)
 
 
 def draw(made: Reproduction, folder: Path) -> list[Path]:
     """Draw every exhibit that has runs into the folder, under its name, as PNG and SVG."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make_directory(folder)
     files: list[Path] = []
     for one in made.shown:
         if one.done:

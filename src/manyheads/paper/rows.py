@@ -6,10 +6,12 @@ import gzip
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from manyheads.errors import InputError
+from manyheads.files.whole import write_whole
 from manyheads.sweep import Record, Store
 from manyheads.sweep.record import FINISHED, Meant
 from manyheads.training.run import PROTOCOL
@@ -101,15 +103,20 @@ def machines(each: Iterable[Mapping[str, str]]) -> dict[str, str]:
     return {name: SEVERAL.join(values) for name, values in facts.items()}
 
 
-def write_rows(path: Path, rows: Rows, runs: Sequence[Meant]) -> None:
-    """One line of JSON for each run, sorted by kind and shape; equal rows give equal bytes."""
+def write_rows(path: Path, rows: Rows, runs: Sequence[Meant], *, force: bool = True) -> None:
+    """One line of JSON for each run, sorted by kind and shape; equal rows give equal bytes.
+
+    The file is written whole or not at all; one that exists is replaced unless `force` is off.
+    """
     header = {"format": FORMAT, "protocol": PROTOCOL, "machine": rows.machine}
     meant = {run.id: run.meaning for run in runs}
     lines = [json.dumps(header, sort_keys=True)]
     for row in sorted(rows.of(runs), key=lambda row: (row.kind, json.dumps(meant[row.id], sort_keys=True))):
         lines.append(json.dumps(asdict(row) | {"seconds": round(row.seconds, 4)}, separators=(",", ":")))
-    with path.open("wb") as file, gzip.GzipFile(fileobj=file, mode="wb", mtime=0, filename="") as zipped:
+    content = BytesIO()
+    with gzip.GzipFile(fileobj=content, mode="wb", mtime=0, filename="") as zipped:
         zipped.write("\n".join(lines).encode() + b"\n")
+    write_whole(path, content.getvalue(), force=force)
 
 
 def read_rows(path: Path) -> Rows:
