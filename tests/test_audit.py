@@ -112,6 +112,34 @@ def test_older_words_of_a_config() -> None:
     assert read_architecture("config.json").d_model == D_MODEL
 
 
+@pytest.mark.parametrize(
+    ("words", "key_heads"),
+    [
+        ({"new_decoder_architecture": True, "num_kv_heads": 2, "multi_query": True}, 2),
+        ({"new_decoder_architecture": True, "num_kv_heads": 2}, 2),
+        ({"new_decoder_architecture": False, "num_kv_heads": 4, "multi_query": True}, 1),
+        ({"multi_query": True}, 1),
+        ({"multi_query": False}, 4),
+    ],
+)
+@pytest.mark.usefixtures("_in_a_directory")
+def test_the_key_heads_of_falcon(words: dict[str, object], key_heads: int) -> None:
+    put("config.json", {"num_hidden_layers": 3, "hidden_size": 12, "num_attention_heads": 4, "vocab_size": 9} | words)
+    assert read_architecture("config.json").key_heads == key_heads
+
+
+@pytest.mark.usefixtures("_in_a_directory")
+def test_weights_that_are_no_numbers_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    put("config.json", CONFIG)
+    broken = weights()
+    broken["model.layers.1.self_attn.k_proj.weight"][0, 0] = np.nan
+    safetensors.numpy.save_file(broken, "model.safetensors")
+    assert main(["audit", "config.json", "--weights", "model.safetensors"]) == 2
+    err = capsys.readouterr().err
+    assert "the tensor model.layers.1.self_attn.k_proj.weight has values that are not finite numbers" in err
+    assert err.count("\n") == 1
+
+
 @pytest.mark.usefixtures("_in_a_directory")
 def test_weights_are_read_as_heads() -> None:
     """A head's scores from the file's own layout: q = W_q·x, cut into consecutive pieces."""
@@ -222,6 +250,7 @@ def put(name: str, content: str | bytes | dict[str, object]) -> None:
     Path(name).write_bytes(data.encode() if isinstance(data, str) else data)
 
 
+BARE = safetensors.numpy.save(weights())
 SENTENCES = [
     ("gpt22", None, [], "there is no architecture 'gpt22' here: did you mean gpt2"),
     ("zzz", None, [], "known are gpt2,"),
@@ -242,6 +271,16 @@ SENTENCES = [
     ("bad.gguf", "GGUF and then nothing", [], "bad.gguf is not a GGUF file, or is truncated"),
     ("bad.safetensors", b"\xff" * 40, [], "bad.safetensors is not a safetensors file, or its header is damaged"),
     ("gpt2", None, ["--items", "1"], "--items is at least 2, not 1"),
+    (
+        "gpt2",
+        None,
+        ["--items", "10000000000"],
+        "graphs are counted for up to 2,147,483,647 items, not for 10,000,000,000",
+    ),
+    ("bare.safetensors", BARE, ["--key-width", "0"], "a head is at least 1 wide, not 0"),
+    ("bare.safetensors", BARE, ["--key-width", "-4"], "a head is at least 1 wide, not -4"),
+    ("config.json", {**CONFIG, "kv_lora_rank": 512}, [], "has multi-head latent attention, whose keys are of low rank"),
+    ("config.json", {**CONFIG, "qk_rope_head_dim": 64}, [], "config.json has multi-head latent attention"),
     ("gpt2", None, ["--key-width", "4"], "--key-width does not apply"),
     ("gpt2", None, ["--save-figure", "x"], "give --weights"),
     ("gpt2", None, ["--weights", "x.txt"], "its name must end in .safetensors or .gguf"),

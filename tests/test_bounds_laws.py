@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import mpmath
 import numpy as np
 import pytest
@@ -173,6 +175,30 @@ def test_the_d_model_that_is_needed(items: int, degree: int, budget: int) -> Non
     assert fewer is None or fewer[0] * fewer[1] > budget
     d_paper = inverse.d_model_by_paper(items, relations, budget)
     assert float(paper_key_budget(items, relations, d_paper, degree=2)) <= budget
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=st.data(), items=st.integers(2, 60), budget=st.integers(1, 300))
+def test_few_head_counts_answer_for_all(data: st.DataObject, items: int, budget: int) -> None:
+    relations = data.draw(st.integers(1, items * (items - 1)))  # dense ones too, where one head may need least
+    tried: list[int] = []
+
+    def counted(*given: int, heads: Sequence[int]) -> tuple[int, int] | None:
+        tried.append(len(heads))
+        return freedom_split(*given, heads=heads)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(inverse, "freedom_split", counted)
+        found = inverse.d_model_by_freedom(items, relations, budget)
+    assert max(tried) <= 2 * budget**0.5
+    assert found is not None
+
+    def enough(d_model: int) -> bool:
+        split = freedom_split(items, relations, d_model, heads=range(1, budget + 1))
+        return split is not None and split[0] * split[1] <= budget
+
+    assert enough(found)
+    assert found == 1 or not enough(found - 1)
 
 
 def test_bad_arguments_are_a_sentence() -> None:

@@ -174,6 +174,15 @@ def test_compile_refuses_before_the_work_what_it_cannot_write_after(
     assert says in refused([*DRAWN, *outputs], capsys)
 
 
+def test_one_picture_does_not_replace_another(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["plan", "--items", "32", "--relations", "32", "--d-model", "24"]
+    assert main([*words, "--save-heads", "h.pdf", "--save-map", "h.png"]) == 2
+    assert capsys.readouterr().err == (
+        "manyheads: --save-heads and --save-map would both write h.png: give them different names\n"
+    )
+    assert not Path("h.png").exists()
+
+
 def test_plan_refuses_pictures_where_nothing_can_be_written(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["plan", "--items", "32", "--relations", "32", "--d-model", "24", "--save-heads", "/proc/h"]
     assert "/proc/h.png cannot be written: the directory /proc is not writable" in refused(words, capsys)

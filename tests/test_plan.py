@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,7 +24,11 @@ from manyheads.planning.prediction import freedom_law, predict
 from manyheads.planning.promise import promise
 from manyheads.planning.split import split
 from manyheads.planning.trial import points
+from manyheads.training import Run
+from manyheads.training.outcome import Check, Outcome, Progress
 
+FIT = ["--items", "64", "--d-model", "16", "--heads", "4", "--key-width", "8"]  # how many relations?
+WIDTH = ["--items", "64", "--relations", "64", "--key-budget", "20"]  # what d_model?
 PLAN = ["plan", "--items", "64", "--relations", "64", "--d-model", "16"]
 
 
@@ -166,6 +171,55 @@ def test_a_guarantee_has_a_proof() -> None:
     assert plan(64, 64, 16, rule="softmax", context_length=16).guaranteed is None
 
 
+def test_a_star_is_no_permutation_though_it_has_as_many_relations_as_items() -> None:
+    star = plan(600, 600, 600, max_degree=599).guaranteed
+    assert star is not None
+    assert "permutation" not in star.proof
+    assert star.key_budget == 600
+    for max_degree in (None, 1):  # degrees not given are even: one each
+        swap = plan(600, 600, 600, max_degree=max_degree).guaranteed
+        assert swap is not None
+        assert "permutation" in swap.proof
+
+
+def test_a_guarantee_is_of_rows_that_meet_its_condition() -> None:
+    rows = gaussian(40, 8, seed=0)
+    proved = plan(40, 40, 8, embedding=rows)
+    assert proved.guaranteed is not None
+    assert "no two of them equal or opposite" in proved.guaranteed.proof
+    spoilt = {
+        "rows 3 and 5 of the embedding are equal or opposite": (5, rows[3]),
+        "rows 2 and 9 of the embedding are equal or opposite": (9, -rows[2]),
+        "row 7 of the embedding has 1.5": (7, 1.5 * rows[7]),
+        "row 4 of the embedding is zero": (4, 0 * rows[4]),
+    }
+    for why, (place, row) in spoilt.items():
+        bad = rows.copy()
+        bad[place] = row
+        advice = plan(40, 40, 8, embedding=bad)
+        assert advice.guaranteed is None
+        assert advice.unproved is not None
+        assert why in advice.unproved
+    narrow = plan(1, 3, 1)
+    assert narrow.guaranteed is None
+    assert narrow.unproved is not None
+    assert "in one dimension" in narrow.unproved
+
+
+def test_construction_one_is_guaranteed_on_independent_rows_only() -> None:
+    rows = gaussian(600, 600, seed=0)
+    assert plan(600, 600, 600, embedding=rows).guaranteed == plan(600, 600, 600).guaranteed
+    rows[0] = (rows[1] + rows[2]) / np.linalg.norm(rows[1] + rows[2])
+    dependent = plan(600, 600, 600, embedding=rows).guaranteed
+    assert dependent is not None
+    assert "permutation" not in dependent.proof
+
+
+def test_a_note_says_where_the_guarantee_is_cheaper_than_the_advice() -> None:
+    assert any("what is guaranteed is cheaper" in note for note in plan(645, 215, 14).notes)
+    assert not any("what is guaranteed is cheaper" in note for note in plan(600, 300, 48).notes)
+
+
 def test_softmax_needs_more_and_a_context_length() -> None:
     soft = plan(128, 128, 32, rule="softmax", context_length=16)
     assert soft.predicted.key_budget > plan(128, 128, 32).predicted.key_budget
@@ -173,6 +227,15 @@ def test_softmax_needs_more_and_a_context_length() -> None:
     assert soft.recommended.heads <= 16
     with pytest.raises(InputError, match="give the context length"):
         plan(128, 128, 32, rule="softmax")
+    assert soft.margin_bound is None  # softmax is not scale-free
+    assert plan(128, 128, 32).margin_bound is not None
+
+
+def test_another_context_length_is_an_extrapolation() -> None:
+    for context_length, marked in ((None, False), (16, False), (8, True)):
+        advice = plan(128, 128, 32, context_length=context_length)
+        assert advice.predicted.is_extrapolated == marked
+        assert any("contexts of 16 items; for 8 it stays the same" in note for note in advice.notes) == marked
 
 
 def test_notes_say_where_the_advice_does_not_reach() -> None:
@@ -236,6 +299,41 @@ def test_trials_train_the_point_and_its_neighbours(monkeypatch: pytest.MonkeyPat
     assert starved.mean <= made[0].mean + 0.01
 
 
+def test_an_interrupt_ends_the_trainings_that_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = []
+
+    def endless(run: Run, *, progress: Progress | None = None, **_: object) -> Outcome:
+        begun.append(run)
+        if len(begun) == 1:
+            raise KeyboardInterrupt
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline and (progress is None or progress(run, Check(1, 0.0, 1.0))):
+            time.sleep(0.01)
+        raise InputError("stopped")
+
+    monkeypatch.setattr("manyheads.planning.trial.train", endless)
+    monkeypatch.setattr("manyheads.planning.trial.cores", lambda: 2)
+    started = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        trials(plan(64, 64, 16), seeds=range(2))
+    assert time.monotonic() - started < 5
+
+
+def test_trials_have_contexts_of_the_length_that_was_planned_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+
+    def none(run: Run, **_: object) -> Outcome:
+        seen.append(run.context)
+        raise InputError("seen")
+
+    monkeypatch.setattr("manyheads.planning.trial.train", none)
+    with pytest.raises(InputError, match="seen"):
+        trials(plan(10, 10, 8, context_length=8), seeds=[0])
+    assert set(seen) == {8}
+    with pytest.raises(InputError, match="contexts have 16 items, more than the 10 there are"):
+        trials(plan(10, 10, 8), seeds=[0])
+
+
 def test_pictures_rows_are_the_laws_themselves() -> None:
     advice = plan(256, 256, 32)
     curve = head_curve(advice)
@@ -264,6 +362,25 @@ def test_the_three_questions(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", "--items", "64", "--relations", "64", "--key-budget", "20", "--json"]) == 0
     needed = json.loads(capsys.readouterr().out)["d_model"]
     assert needed["impossible below"] <= needed["likely from"] <= 16
+
+
+def test_softmax_promises_nothing_of_what_is_proved_for_max(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["plan", "--items", "64", "--d-model", "16", "--heads", "4", "--key-width", "64", "--rule", "softmax"]
+    assert main([*words, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["relations"]["guaranteed"] is None
+    assert main(words) == 0
+    out = capsys.readouterr().out
+    assert "no proof with a stated constant" in out
+    assert "softmax takes more" in " ".join(out.split())
+    assert main([*PLAN, "--rule", "softmax", "--context-length", "16"]) == 0
+    assert "margin" not in capsys.readouterr().out
+
+
+def test_heads_that_share_keys_promise_no_more_than_there_are_dimensions(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["plan", "--items", "64", "--d-model", "16", "--heads", "8", "--key-heads", "2", "--json", "--key-width"]
+    for width, promised in (("1", 2), ("3", 6), ("4", 8), ("9", 8)):
+        assert main([*words, width]) == 0
+        assert json.loads(capsys.readouterr().out)["relations"]["guaranteed"] == promised
 
 
 def test_a_plan_reads_graph_and_embedding(
@@ -314,7 +431,16 @@ SENTENCES = [
     ([*PLAN[1:], "--rule", "softmax"], "give the context length"),
     ([*PLAN[1:], "--rule", "softmax", "--context-length", "65"], "a context has from 2 to 64 of the items, not 65"),
     ([*PLAN[1:], "--multiple", "0"], "multiple must be at least 1, not 0"),
-    ([*PLAN[1:], "--bits", "0"], "--bits is above 0, not 0"),
+    ([*PLAN[1:], "--bits", "0"], "--bits is from 0.01 to 1024, not 0"),
+    ([*PLAN[1:], "--bits", "1e-300"], "--bits is from 0.01 to 1024, not 1e-300"),
+    ([*PLAN[1:], "--bits", "nan"], "--bits is from 0.01 to 1024, not nan"),
+    ([*FIT, "--multiple", "8"], "--multiple goes with a plan"),
+    ([*FIT, "--save-map", "m"], "--save-map goes with a plan"),
+    ([*FIT, "--context-length", "8"], "--context-length goes with a plan"),
+    ([*WIDTH, "--save-heads", "h"], "--save-heads goes with a plan"),
+    ([*WIDTH, "--key-heads", "2"], "--key-heads goes with a plan"),
+    (["--items", "64", "--relations", "64", "--key-budget", "1000000000"], "--key-budget is at most 100,000,000"),
+    (["--items", "9999999999", "--relations", "64", "--d-model", "8"], "counted for up to 2,147,483,647 items"),
     ([*PLAN[1:], "--seeds", "0"], "--seeds is at least 1, not 0"),
     ([*PLAN[1:], "--tensor", "x"], "give --embedding"),
     (["--items", "512", "--relations", "200000", "--d-model", "2"], "d_model 2 is too narrow"),

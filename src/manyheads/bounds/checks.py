@@ -27,6 +27,8 @@ def positive(values: Given, name: str) -> Reals:
 def whole(values: Given, name: str) -> Wholes:
     """The values as int64."""
     array = np.asarray(values)
+    if array.dtype == object:  # what numpy makes of numbers that no machine word holds
+        raise InputError(f"{name} must be whole numbers below 2^63")
     if array.dtype.kind not in "iu":
         raise InputError(f"{name} must be whole numbers, not {array.dtype}")
     return array.astype(np.int64)

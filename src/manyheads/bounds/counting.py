@@ -10,6 +10,7 @@ from scipy.special import gammaln, xlogy
 from manyheads.bounds.checks import Given, Reals, Wholes, whole
 from manyheads.errors import InputError
 
+MOST_ITEMS = 2**31 - 1  # whose pairs fit into 63 bits
 DIRECT = 32  # below this many relations the product is multiplied out; from here on Stirling's series is exact enough
 
 
@@ -23,7 +24,7 @@ def ln_graphs(items: Given, relations: Given, *, loops: bool = False) -> Reals:
     220
     """
     m, k = whole(items, "items"), whole(relations, "relations")
-    if (m < 1).any() or (m >= 2**31).any():
+    if (m < 1).any() or (m > MOST_ITEMS).any():
         raise InputError("graphs are counted for 1 to 2^31 − 1 items")
     pairs = m * m if loops else m * (m - 1)
     if (k < 0).any() or (k > pairs).any():

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 from manyheads.bounds.cost import Shape
-from manyheads.bounds.counting import ln_graphs
+from manyheads.bounds.counting import MOST_ITEMS, ln_graphs
 from manyheads.bounds.laws import constraint_positives, freedom_needed, freedom_split
 from manyheads.bounds.lower import LN2
 from manyheads.errors import InputError
@@ -57,8 +57,12 @@ def d_model_by_bits(items: int, relations: int, key_budget: int, *, bits: float 
 def d_model_by_freedom(items: int, relations: int, key_budget: int) -> int | None:
     """The smallest d_model at which some split of D_K into heads has the freedom; None beyond WIDEST."""
 
+    # a split h·d_k ≤ D_K has h or d_k ≤ √D_K; with a width that small, as many heads as D_K allows need least each
+    root = math.isqrt(key_budget)
+    heads = sorted({*range(1, root + 1), *(key_budget // width for width in range(1, root + 1))})
+
     def enough(d_model: int) -> bool:
-        split = freedom_split(items, relations, d_model, heads=range(1, key_budget + 1))
+        split = freedom_split(items, relations, d_model, heads=heads)
         return split is not None and split[0] * split[1] <= key_budget
 
     if not enough(WIDEST):
@@ -78,6 +82,8 @@ def _fits(items: int, relations: int, shape: Shape) -> bool:
 def _pairs(items: int) -> int:
     if items < 2:
         raise InputError(f"relations are between at least 2 items, not {items}")
+    if items > MOST_ITEMS:
+        raise InputError(f"graphs are counted for up to {MOST_ITEMS:,} items, not for {items:,}")
     return items * (items - 1)
 
 

@@ -42,7 +42,7 @@ def neighbours(shape: Shape, *, context_length: int) -> list[Neighbour]:
             "Kajitsuka & Sato 2025",
             "next tokens memorised, Õ(parameters²)",
             "token-wise separation",
-            float(shape.parameters) ** 2,
+            float(shape.parameters) ** 2 if shape.parameters < 1e150 else math.inf,
         ),
         Neighbour("Zhong et al. 2025", "pairs retrieved by a linear kernel, O(d_k)", "random unit keys", float(width)),
         Neighbour(

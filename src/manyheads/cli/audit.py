@@ -46,6 +46,7 @@ class Audit:
         from manyheads.cli.audited import measured, shown_audit
         from manyheads.cli.shown import shown_files
         from manyheads.files import check_writable
+        from manyheads.files.whole import picture_files
         from manyheads.planning import audit
 
         if self.items is not None and self.items < 2:
@@ -55,8 +56,8 @@ class Audit:
         if self.save_figure is not None:
             if self.weights is None:
                 raise InputError("--save-figure draws what is measured: give --weights")
-            for suffix in (".png", ".svg"):
-                check_writable(self.save_figure.with_suffix(suffix), force=self.force)
+            for path in picture_files(self.save_figure):
+                check_writable(path, force=self.force)
         architecture = self.architecture()
         report = audit(architecture, items=self.items)
         facts: dict[str, object] = asdict(report) | {

@@ -79,7 +79,7 @@ def measured(architecture: Architecture, path: Path, *, seed: int, stem: Path | 
         ranks = np.array([head.effective_rank for head in heads]).reshape(shape)
         scores = np.array([head.scores for head in heads]).reshape(*shape, -1)
         figure = draw_geometry(GeometryRows(architecture.name, architecture.key_width, ranks, scores))
-        written = list(save(figure, stem.with_suffix("")))
+        written = list(save(figure, stem))
     facts: dict[str, object] = {"embedding": asdict(embedding), "heads": [asdict(head) for head in heads]}
     return Measured(facts, [Text(), *_shown_embedding(embedding), _shown_heads(architecture, heads)], written)
 

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 Whole = Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="")]
 File = Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")]
 
+IN_A_PLAN = ("context_length", "multiple", "save_heads", "save_map")  # to which the inverse questions have no answer
+FEWEST_BITS, MOST_BITS = 0.01, 1024.0
+MOST_BUDGET = 10**8
+
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
@@ -92,7 +96,7 @@ class Plan:
             raise InputError("how many items are there? give --items, or a graph or an embedding file")
         self._check_shape(relations, d_model)
         if relations is None and d_model is not None:
-            return planned.relations_that_fit(self, items, d_model)
+            return planned.relations_that_fit(self, items, d_model, embedding)
         if d_model is None and relations is not None:
             return planned.d_model_needed(self, items, relations)
         if relations is None or d_model is None:
@@ -131,8 +135,8 @@ class Plan:
     def _check_shape(self, relations: int | None, d_model: int | None) -> None:
         if self.seeds < 1:
             raise InputError(f"--seeds is at least 1, not {self.seeds}")
-        if self.bits <= 0:
-            raise InputError(f"--bits is above 0, not {self.bits:g}")
+        if not FEWEST_BITS <= self.bits <= MOST_BITS:
+            raise InputError(f"--bits is from {FEWEST_BITS:g} to {MOST_BITS:g}, not {self.bits:g}")
         asked_for_relations = relations is None and d_model is not None
         if asked_for_relations and (self.heads is None or self.key_width is None):
             raise InputError("how many relations fit depends on the heads: give --heads and --key-width")
@@ -145,8 +149,16 @@ class Plan:
             raise InputError("--key-budget asks what d_model is needed: leave out --d-model")
         if self.key_budget is not None and self.key_budget < 1:
             raise InputError(f"--key-budget is at least 1, not {self.key_budget}")
+        if self.key_budget is not None and self.key_budget > MOST_BUDGET:
+            raise InputError(f"--key-budget is at most {MOST_BUDGET:,}, not {self.key_budget:,}")
         if self.measure and (asked_for_relations or asked_for_d_model):
             raise InputError("--measure goes with a plan: give --relations and --d-model")
+        inverse = asked_for_relations or asked_for_d_model
+        strange = [name for name in IN_A_PLAN if inverse and getattr(self, name) is not None]
+        if asked_for_d_model and self.key_heads is not None:
+            strange.append("key_heads")
+        if strange:
+            raise InputError(f"--{strange[0].replace('_', '-')} goes with a plan: give --relations and --d-model")
 
 
 def _was_given(asked: Plan, field: Field[Any]) -> bool:

@@ -18,9 +18,11 @@ from manyheads.cli.progress import progress
 from manyheads.cli.shown import impossible, in_heads, pairs_table, shown_files, shown_notes
 from manyheads.errors import InputError
 from manyheads.files import check_writable
+from manyheads.files.whole import picture_files
 from manyheads.generators import random_graph
 from manyheads.graph import Graph
 from manyheads.planning import Plan, Trial, plan, trials
+from manyheads.planning.guarantee import ROWS, one_each_objection
 from manyheads.planning.promise import MOST_ITEMS, Promise, promise
 
 
@@ -44,6 +46,7 @@ def planned(
         bits=asked.bits,
         multiple=asked.multiple,
         key_heads=asked.key_heads,
+        embedding=embedding,
     )
     promised = None if embedding is None else _promised(items, relations, graph, embedding)
     tried: list[Trial] = []
@@ -63,26 +66,36 @@ def planned(
     return Answer(facts=facts, shown=shown, yes=not tried or tried[0].reached)
 
 
-def relations_that_fit(asked: command.Plan, items: int, d_model: int) -> Answer:
+def relations_that_fit(
+    asked: command.Plan, items: int, d_model: int, embedding: Float32[ndarray, "items d_model"] | None
+) -> Answer:
     """How many relations fit into given heads."""
     if asked.heads is None or asked.key_width is None:
         raise InputError("how many relations fit depends on the heads: give --heads and --key-width")
     shape = Shape(d_model, asked.heads, asked.key_width, asked.key_heads)
-    counts = {
-        "impossible beyond": inverse.relations_by_bits(items, shape, bits=asked.bits),
+    beyond = inverse.relations_by_bits(items, shape, bits=asked.bits)
+    # a head of width 1 for each relation; heads that share keys have a dimension of them each
+    one_each = shape.groups * min(shape.heads // shape.groups, shape.key_width)
+    objection = one_each_objection(d_model, rule=asked.rule, embedding=embedding)
+    counts: dict[str, int | None] = {
+        "impossible beyond": beyond,
         "likely": inverse.relations_by_freedom(items, shape),
         "paper's law": inverse.relations_by_paper(items, shape),
-        "guaranteed": min(shape.heads, items * (items - 1)),
+        "guaranteed": min(one_each, items * (items - 1)) if objection is None else None,
     }
+    rule = _law_rule(asked)
     why = {
-        "likely": "the degrees-of-freedom law, an estimate for rows like random ones",
-        "paper's law": "D_K·d_model/(0.46·log2 m), read backwards",
-        "guaranteed": "one for each head, on any rows of length 1",
+        "likely": f"the degrees-of-freedom law, an estimate for rows like random ones{rule}",
+        "paper's law": f"D_K·d_model/(0.46·log2 m), read backwards{rule}",
+        "guaranteed": f"one for each {'head' if one_each == shape.heads else 'dimension of the keys'}, {ROWS}",
     }
     bits = f"{asked.bits:g} bits in each of {shape.parameters:,} weights"
     rows = [
-        ("impossible", impossible(counts["impossible beyond"], items, bits)),
-        *((name, f"{counts[name]:,} relations: {says}") for name, says in why.items()),
+        ("impossible", impossible(beyond, items, bits)),
+        *(
+            (name, str(objection) if counts[name] is None else f"{counts[name]:,} relations: {says}")
+            for name, says in why.items()
+        ),
     ]
     sides = f"D_K {shape.query_budget}"
     if shape.groups != shape.heads:
@@ -108,7 +121,8 @@ def d_model_needed(asked: command.Plan, items: int, relations: int) -> Answer:
         "likely from": inverse.d_model_by_freedom(items, relations, budget),
         "paper's law": inverse.d_model_by_paper(items, relations, budget, slope=1.19 if relations == items else 0.46),
     }
-    why = ("the bit budget", "the degrees-of-freedom law at its best split", "slope·m'·log2 m/D_K")
+    rule = _law_rule(asked)
+    why = ("the bit budget", f"the degrees-of-freedom law at its best split{rule}", f"slope·m'·log2 m/D_K{rule}")
     rows = [
         (name, f"d_model {width:,}: {how}" if width is not None else f"no d_model: {how}")
         for (name, width), how in zip(widths.items(), why, strict=True)
@@ -121,18 +135,20 @@ def d_model_needed(asked: command.Plan, items: int, relations: int) -> Answer:
     )
 
 
+def _law_rule(asked: command.Plan) -> str:
+    return "" if asked.rule == "max" else f"; for the rule max, and {asked.rule} takes more"
+
+
 def _shown(advice: Plan) -> list[RenderableType]:
     predicted, best = advice.predicted, advice.recommended
     log = f"{advice.regime.name}: D_K grows as {advice.regime.form}"
+    margin = "" if advice.margin_bound is None else f", < {advice.margin_bound:.3g} (margin 1/(2·d_model))"
     rows = [
-        (
-            "impossible",
-            f"D_K < {advice.bit_bound:.3g} (bit budget), < {advice.margin_bound:.3g} (margin 1/(2·d_model))",
-        ),
+        ("impossible", f"D_K < {advice.bit_bound:.3g} (bit budget){margin}"),
         ("regime", log),
         ("laws", f"D_K {advice.freedom_law:.0f} (degrees of freedom), {advice.paper_law:.0f} (the paper's fit)"),
         ("predicted", f"D_K* {predicted.key_budget:.0f}, from {predicted.low:.0f} to {predicted.high:.0f} in 9 of 10"),
-        ("guaranteed", "no proof with a stated constant" if advice.guaranteed is None else _guaranteed(advice)),
+        ("guaranteed", _guaranteed(advice)),
         ("recommended", f"{in_heads(best.heads, best.key_width)}, D_K {best.key_budget}: {advice.reason}"),
     ]
     rows += [("or", _loss(one.heads, one.key_width, one.loss)) for one in advice.alternatives]
@@ -162,7 +178,7 @@ def _loss(heads: int, key_width: int, loss: float) -> str:
 
 def _guaranteed(advice: Plan) -> str:
     proof = advice.guaranteed
-    return "" if proof is None else f"D_K {proof.key_budget:,}: {proof.proof}"
+    return str(advice.unproved) if proof is None else f"D_K {proof.key_budget:,}: {proof.proof}"
 
 
 def _shape(advice: Plan) -> Shape:
@@ -219,9 +235,12 @@ def _shown_trials(tried: list[Trial]) -> list[RenderableType]:
 
 def _stems(asked: command.Plan) -> dict[str, Path]:
     given = {"heads": asked.save_heads, "map": asked.save_map}
-    stems = {what: path.with_suffix("") for what, path in given.items() if path is not None}
-    for path in (stem.with_name(f"{stem.name}.{suffix}") for stem in stems.values() for suffix in ("png", "svg")):
-        check_writable(path, force=asked.force)
+    stems = {what: path for what, path in given.items() if path is not None}
+    files = [file for path in stems.values() for file in picture_files(path)]
+    if len(set(files)) < len(files):
+        raise InputError(f"--save-heads and --save-map would both write {files[0]}: give them different names")
+    for file in files:
+        check_writable(file, force=asked.force)
     return stems
 
 

@@ -46,6 +46,9 @@ def read_model_weights(path: str | Path, architecture: Architecture) -> ModelWei
     path = Path(path)
     patterns = (EMBEDDINGS, QUERIES, KEYS, FUSED, NORMS)
     found = _tensors(path, lambda name: any(pattern.search(name) for pattern in patterns))
+    for name, tensor in found.items():
+        if not np.isfinite(tensor).all():
+            raise InputError(f"{path}: the tensor {name} has values that are not finite numbers")
     rows = [found[name] for name in found if EMBEDDINGS.search(name)]
     if not rows or rows[0].ndim != 2 or rows[0].shape[1] != architecture.d_model:
         raise InputError(f"{path} has no embedding of width {architecture.d_model} under a name that is known here")

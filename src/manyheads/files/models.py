@@ -18,10 +18,12 @@ CONFIG = {
     "layers": ("num_hidden_layers", "n_layer", "num_layers", "n_layers"),
     "d_model": ("hidden_size", "n_embd", "d_model", "dim"),
     "heads": ("num_attention_heads", "n_head", "num_heads", "n_heads"),
-    "key_heads": ("num_key_value_heads", "n_kv_heads", "multi_query_group_num"),
+    "key_heads": ("num_key_value_heads", "n_kv_heads", "multi_query_group_num", "n_head_kv"),
     "key_width": ("head_dim", "d_kv", "kv_channels"),
     "vocabulary": ("vocab_size", "n_vocab"),
 }
+LATENT = ("kv_lora_rank", "qk_rope_head_dim")  # multi-head latent attention, as in DeepSeek-V2 and -V3
+IS_LATENT = "has multi-head latent attention, whose keys are of low rank: the laws here do not speak of it"
 MAX_HEADER = 100_000_000  # bytes, safetensors' own limit
 # tensor names of the embedding and of a layer's query and key projections, as the common model families write them
 EMBEDDINGS = re.compile(
@@ -39,6 +41,8 @@ def read_architecture(path: str | Path, *, key_width: int | None = None) -> Arch
     is read instead where there is one, else `key_width` must say.
     """
     path = Path(path)
+    if key_width is not None and key_width < 1:
+        raise InputError(f"a head is at least 1 wide, not {key_width}")
     if path.suffix == ".safetensors":
         beside = path.with_name("config.json")
         if key_width is None and beside.is_file():
@@ -79,12 +83,14 @@ def _of_config(path: Path) -> Architecture:
         raise InputError(f"{path} is not a model's config: it is no JSON object")
     inner = config.get("text_config")  # models that also see or hear keep their language part in there
     config = inner if isinstance(inner, dict) and "num_attention_heads" in inner else config
+    if any(config.get(name) is not None for name in LATENT):
+        raise InputError(f"{path} {IS_LATENT}")
     found = {name: _first(config, keys, path) for name, keys in CONFIG.items()}
     if found["heads"] is None or found["d_model"] is None:
         raise InputError(f"{path} is a config without attention: it names no heads or no width")
     heads, d_model = found["heads"], found["d_model"]
-    if config.get("multi_query") is True and found["key_heads"] is None:
-        found["key_heads"] = 1
+    if found["key_heads"] is None:
+        found["key_heads"] = _falcon_key_heads(config, path)
     if found["key_width"] is None and d_model % heads:
         raise InputError(f"{path} has {heads} heads that do not divide d_model {d_model}, and no head width")
     return Architecture(
@@ -99,6 +105,15 @@ def _of_config(path: Path) -> Architecture:
     )
 
 
+def _falcon_key_heads(config: Mapping[str, Any], path: Path) -> int | None:
+    """Falcon shares keys in groups in its new architecture; before, by all heads or by none, whatever num_kv_heads."""
+    if config.get("new_decoder_architecture") is True:
+        return _first(config, ("num_kv_heads",), path)
+    if config.get("multi_query") is True:
+        return 1
+    return None
+
+
 def _of_gguf(path: Path) -> Architecture:
     metadata = read_gguf_metadata(path)
     family = str(metadata.get("general.architecture", ""))
@@ -107,6 +122,8 @@ def _of_gguf(path: Path) -> Architecture:
         value = metadata.get(f"{family}.{name}")
         return value if isinstance(value, int) else None
 
+    if any(number(f"attention.{name}") is not None for name in LATENT):
+        raise InputError(f"{path} {IS_LATENT}")
     heads, d_model = number("attention.head_count"), number("embedding_length")
     if heads is None or d_model is None or heads < 1:
         raise InputError(f"{path} is a model without attention: its metadata name no heads or no width")

@@ -1,7 +1,8 @@
 """Plan: advice from the bounds, the laws and what training was seen to need."""
 
-from manyheads.planning.advice import Guarantee, Plan, plan
+from manyheads.planning.advice import Plan, plan
 from manyheads.planning.audit import Audit, audit
+from manyheads.planning.guarantee import Guarantee
 from manyheads.planning.prediction import Prediction, predict
 from manyheads.planning.split import Alternative, Split, split
 from manyheads.planning.trial import Trial, trials

@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from jaxtyping import Float32
+from numpy import ndarray
+
 from manyheads.bounds import (
     Regime,
     Shape,
@@ -18,24 +21,14 @@ from manyheads.bounds import (
     regime,
     upper,
 )
-from manyheads.construct.signatures import RADEMACHER
-from manyheads.construct.widths import binomial_width
+from manyheads.bounds.counting import MOST_ITEMS
 from manyheads.errors import InputError
 from manyheads.layer import Rule
-from manyheads.planning.prediction import Prediction, freedom_law, predict
+from manyheads.planning.guarantee import Guarantee, guarantee
+from manyheads.planning.prediction import CONTEXT, Prediction, freedom_law, predict
 from manyheads.planning.split import Alternative, Split, alternatives, split
 
 BITS = 16.0  # what a weight is usually stored in
-
-
-@dataclass(frozen=True)
-class Guarantee:
-    """A key budget with a proof, and which."""
-
-    key_budget: int
-    heads: int
-    key_width: int
-    proof: str
 
 
 @dataclass(frozen=True)
@@ -48,13 +41,14 @@ class Plan:
     rule: Rule
     context_length: int | None
     bit_bound: float  # no layer of 16-bit weights holds every such graph with less
-    margin_bound: float  # nor one whose normalised margin is 1/(2·d_model)
+    margin_bound: float | None  # nor one whose normalised margin is 1/(2·d_model); softmax is not scale-free: none
     regime: Regime
     paper_law: float
     paper_heads: float
     freedom_law: float
     predicted: Prediction
     guaranteed: Guarantee | None
+    unproved: str | None  # why nothing is guaranteed
     recommended: Split
     reason: str
     friendly: Split | None  # with key widths that are multiples of what was asked for
@@ -79,23 +73,30 @@ def plan(
     bits: float = BITS,
     multiple: int | None = None,
     key_heads: int | None = None,
+    embedding: Float32[ndarray, "items d_model"] | None = None,
 ) -> Plan:
     """What a layer must cost that holds m' relations among m items embedded in d_model dimensions.
 
-    For frozen rows like random ones; `max_degree` where the graph is known, else degrees are taken to be even.
+    For frozen rows like random ones; `max_degree` where the graph is known, else degrees are taken to be even: as
+    many relations as items are then a permutation. Nothing is guaranteed that the rows of an `embedding` do not allow.
 
     >>> advice = plan(512, 512, 64)
     >>> advice.recommended.heads, advice.bit_bound < advice.freedom_law < advice.predicted.key_budget
     (3, True)
     """
     _check(relations, items, d_model, rule, context_length, max_degree, multiple, key_heads)
+    if embedding is not None and embedding.shape != (items, d_model):
+        raise InputError(f"the embedding has the shape {embedding.shape}, the plan is for ({items}, {d_model})")
     degree = max_degree or math.ceil(relations / items)
-    predicted = predict(items, relations, d_model, rule=rule)
+    predicted = predict(items, relations, d_model, rule=rule, context_length=context_length)
     bit_bound = float(graph_bit_key_budget(items, relations, d_model, bits=bits))
     wanted = max(predicted.safe, bit_bound, 1.0)
     most_heads = context_length if rule == "softmax" else None
     best = split(items, relations, d_model, wanted, most_heads=most_heads)
-    margin = 1 / (2 * d_model)
+    margin = margin_key_budget(ln_graphs(items, relations), d_model, margin=1 / (2 * d_model))
+    is_permutation = relations == items and degree == 1
+    proved = guarantee(items, relations, d_model, rule=rule, is_permutation=is_permutation, embedding=embedding)
+    guaranteed = proved if isinstance(proved, Guarantee) else None
     return Plan(
         items=items,
         relations=relations,
@@ -103,13 +104,14 @@ def plan(
         rule=rule,
         context_length=context_length,
         bit_bound=bit_bound,
-        margin_bound=float(margin_key_budget(ln_graphs(items, relations), d_model, margin=margin)),
+        margin_bound=float(margin) if rule == "max" else None,
         regime=regime(items, relations, d_model),
         paper_law=float(paper_key_budget(items, relations, d_model, degree=1 if relations == items else 2)),
         paper_heads=float(paper_heads(items, d_model)),
         freedom_law=freedom_law(items, relations, d_model),
         predicted=predicted,
-        guaranteed=_guarantee(items, relations, d_model, rule),
+        guaranteed=guaranteed,
+        unproved=proved if isinstance(proved, str) else None,
         recommended=best,
         reason=_reason(items, relations, d_model, best),
         friendly=None
@@ -117,19 +119,8 @@ def plan(
         else split(items, relations, d_model, wanted, multiple=multiple, most_heads=most_heads),
         grouped=None if key_heads is None else _grouped(items, relations, d_model, best, key_heads),
         alternatives=tuple(alternatives(items, d_model, best)),
-        notes=tuple(_notes(items, relations, d_model, rule, context_length, degree, best, predicted)),
+        notes=tuple(_notes(items, relations, d_model, rule, context_length, degree, best, predicted, guaranteed)),
     )
-
-
-def _guarantee(items: int, relations: int, d_model: int, rule: Rule) -> Guarantee | None:
-    if rule != "max":
-        return None
-    one_each = Guarantee(relations, relations, 1, "a head of width 1 for each relation, on any rows of length 1")
-    if d_model < items or relations != items:
-        return one_each
-    width = binomial_width(items, RADEMACHER)
-    one_head = Guarantee(width, 1, width, "construction I for a permutation, on linearly independent rows")
-    return min(one_each, one_head, key=lambda guarantee: guarantee.key_budget)
 
 
 def _grouped(items: int, relations: int, d_model: int, best: Split, key_heads: int) -> Shape:
@@ -161,10 +152,20 @@ def _notes(
     degree: int,
     best: Split,
     predicted: Prediction,
+    guaranteed: Guarantee | None,
 ) -> list[str]:
     notes = []
     if predicted.is_extrapolated:
-        notes.append("the prediction is an extrapolation: it was calibrated on m 32–512, d_model 12–96, degrees 1–4")
+        unmeasured = "" if context_length in (None, CONTEXT) else f"; for {context_length} it stays the same"
+        notes.append(
+            "the prediction is an extrapolation: it was calibrated on m 32–512, d_model 12–96, degrees 1–4, contexts "
+            f"of {CONTEXT} items{unmeasured}"
+        )
+    if guaranteed is not None and guaranteed.key_budget < best.key_budget:
+        notes.append(
+            f"what is guaranteed is cheaper than what is recommended, D_K {guaranteed.key_budget:,} against "
+            f"{best.key_budget:,}: a layer can be constructed with less than training is predicted to need"
+        )
     if not upper.is_bounded_skew(relations, degree, d_model):
         notes.append(
             f"the skew condition (33) fails: Δ = {degree} exceeds m'/d_model = {relations / d_model:.3g}, so the "
@@ -194,6 +195,8 @@ def _check(
 ) -> None:
     if items < 2:
         raise InputError(f"relations are between at least 2 items, not {items}")
+    if items > MOST_ITEMS:
+        raise InputError(f"graphs are counted for up to {MOST_ITEMS:,} items, not for {items:,}")
     if d_model < 1:
         raise InputError(f"d_model must be at least 1, not {d_model}")
     if not 1 <= relations <= items * (items - 1):

@@ -29,6 +29,7 @@ SPREAD = 0.069  # standard deviation of what is left, each problem predicted fro
 SAFE = (1.3, 2.1)  # spreads above the prediction, with room and crowded: what is recommended
 SOFTMAX = 2.2  # the rule softmax, contexts of 16, takes so many times the key budget of max
 SOFTMAX_SPREAD = 0.125
+CONTEXT = 16  # items in a context, in every run that was fitted to
 CALIBRATED = {"items": (32, 512), "d_model": (12, 96), "degree": (1.0, 4.0)}
 ADDED = 2.0  # to the law, before ratios to it are taken: below a width of 1 it means little
 
@@ -44,8 +45,13 @@ class Prediction:
     is_extrapolated: bool
 
 
-def predict(items: int, relations: int, d_model: int, *, rule: str = "max") -> Prediction:
-    """The prediction for a graph of m' relations whose degrees are about even, on rows like random ones."""
+def predict(
+    items: int, relations: int, d_model: int, *, rule: str = "max", context_length: int | None = None
+) -> Prediction:
+    """The prediction for a graph of m' relations whose degrees are about even, on rows like random ones.
+
+    The length of contexts does not enter it: another than CONTEXT only marks it as an extrapolation.
+    """
     given = {"items": items, "d_model": d_model, "degree": relations / items}
     edge = {name: min(max(given[name], low), high) for name, (low, high) in CALIBRATED.items()}
     near = (int(edge["items"]), round(edge["items"] * edge["degree"]), int(edge["d_model"]))
@@ -60,7 +66,7 @@ def predict(items: int, relations: int, d_model: int, *, rule: str = "max") -> P
         low=centre * math.exp(-1.645 * spread),
         high=centre * math.exp(1.645 * spread),
         safe=centre * math.exp(safe * spread),
-        is_extrapolated=edge != given,
+        is_extrapolated=edge != given or context_length not in (None, CONTEXT),
     )
 
 

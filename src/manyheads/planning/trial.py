@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
+from threading import Event
 
 import numpy as np
 from jaxtyping import Float32
@@ -16,7 +17,7 @@ from manyheads.generators import random_graph
 from manyheads.graph import Graph
 from manyheads.machine import cores
 from manyheads.planning.advice import Plan
-from manyheads.training import Run, fingerprint, step_limit, train
+from manyheads.training import Run, fingerprint, step_limit, train, weight_for
 from manyheads.training.run import Aggregation
 
 
@@ -71,12 +72,15 @@ def trials(
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Trial]:
     """Train every point with every seed, a run a core; a graph or embedding not given is drawn from the seed."""
-    if advice.items < Run.context:
-        raise InputError(f"the protocol's contexts have {Run.context} items, more than the {advice.items} there are")
-    chosen = points(advice)
+    if advice.context_length is None and advice.items < Run.context:
+        raise InputError(
+            f"the protocol's contexts have {Run.context} items, more than the {advice.items} there are: give a shorter "
+            "context length"
+        )
+    chosen, stop = points(advice), Event()
     with ThreadPoolExecutor(cores()) as pool:  # the engine leaves Python alone while it trains
         asked = [
-            [pool.submit(_score, advice, heads, width, seed, graph, embedding) for seed in seeds]
+            [pool.submit(_score, advice, heads, width, seed, graph, embedding, stop) for seed in seeds]
             for _, heads, width in chosen
         ]
         try:
@@ -85,7 +89,8 @@ def trials(
                 future.result()
                 if progress is not None:
                     progress(done, len(every))
-        except BaseException:  # an interrupt too: what has not begun must not
+        except BaseException:  # an interrupt too: what has not begun must not, and what has ends at its next check
+            stop.set()
             pool.shutdown(wait=False, cancel_futures=True)
             raise
     return [
@@ -101,12 +106,14 @@ def _score(
     seed: int,
     graph: Graph | None,
     embedding: Float32[ndarray, "items d_model"] | None,
+    stop: Event,
 ) -> float | None:
     degree, rest = divmod(advice.relations, advice.items)
     if graph is None and rest:
         graph = random_graph(advice.items, advice.relations, seed=seed)
     drawn = "permutation" if degree == 1 else "regular"
     rule: Aggregation = "softmax" if advice.rule == "softmax" else "max"
+    context = Run.context if advice.context_length is None else advice.context_length
     run = Run(
         items=advice.items,
         d_model=advice.d_model,
@@ -117,7 +124,8 @@ def _score(
         degree=degree if graph is None else 1,
         embedding="gaussian" if embedding is None else fingerprint(embedding),
         rule=rule,
-        context=Run.context if advice.context_length is None else advice.context_length,
+        context=context,
+        positive_weight=weight_for(graph, context),
         steps=step_limit(advice.items, advice.d_model, rule),
     )
-    return train(run, graph=graph, embedding=embedding).micro_f1
+    return train(run, graph=graph, embedding=embedding, progress=lambda _, __: not stop.is_set()).micro_f1
