@@ -9,8 +9,8 @@ from scipy.special import gammaln, xlogy
 
 from manyheads.bounds.checks import Given, Reals, Wholes, whole
 from manyheads.errors import InputError
+from manyheads.graph import MOST_ITEMS
 
-MOST_ITEMS = 2**31 - 1  # whose pairs fit into 63 bits
 DIRECT = 32  # below this many relations the product is multiplied out; from here on Stirling's series is exact enough
 
 

@@ -21,8 +21,8 @@ from manyheads.bounds import (
     regime,
     upper,
 )
-from manyheads.bounds.counting import MOST_ITEMS
 from manyheads.errors import InputError
+from manyheads.graph import MOST_ITEMS
 from manyheads.layer import Rule
 from manyheads.planning.guarantee import Guarantee, guarantee
 from manyheads.planning.prediction import CONTEXT, Prediction, freedom_law, predict
