@@ -16,12 +16,12 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from manyheads.block import BlockRun, table_of, task_of
-from manyheads.block.batch import Batch
+from manyheads.block.block_batch import Batch
+from manyheads.block.block_weights import initial_weights
 from manyheads.block.encoding import encode
 from manyheads.block.textbook import logits
-from manyheads.block.weights import initial_weights
 from manyheads.machine import machine
-from manyheads.training.problem import Stream
+from manyheads.training.data import Stream
 
 THREADS = 2
 ROUNDS, STEPS = 5, 8  # the quickest of so many rounds counts, of so many steps each

@@ -21,7 +21,7 @@ from rich.table import Table
 
 from manyheads import Graph, Layer, gaussian, permutation_graph
 from manyheads.certificate import certify
-from manyheads.layer import Rule
+from manyheads.layer.layer import Rule
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ import tyro
 from numpy import ndarray
 
 from manyheads import Graph, gaussian, permutation_graph
-from manyheads.construct import Descent, fit, suitable_map
+from manyheads.fitting import Descent, fit, suitable_map
 
 Problem = tuple[Graph, ndarray]
 

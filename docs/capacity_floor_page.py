@@ -12,12 +12,12 @@ import numpy as np
 from rows import DATA, Row, table
 
 from manyheads.bounds import bit_key_budget, freedom_split, paper_key_budget
-from manyheads.capacity.fit import Fit, fit_through_origin
-from manyheads.draw.capacity_floor import draw_floor
-from manyheads.draw.style import save
-from manyheads.paper import Scale, read_rows
-from manyheads.paper.fig8 import INFERRED
-from manyheads.paper.panel import REGULAR, THRESHOLDS, complete
+from manyheads.capacity.regression import Fit, fit_through_origin
+from manyheads.drawing.capacity_floor import draw_floor
+from manyheads.drawing.style import save
+from manyheads.papers import Scale, read_rows
+from manyheads.papers.exhibits.fig8 import INFERRED
+from manyheads.papers.panel import REGULAR, THRESHOLDS, complete
 
 TARGET = 0.70
 

@@ -10,8 +10,8 @@ from rows import Row, only, read_rows, table
 
 from manyheads.construct import RADEMACHER, Bernoulli
 from manyheads.construct.conditions import C0
-from manyheads.construct.incoherent import DEFAULT_CONSTANTS
-from manyheads.construct.smallest import DRAWS, NEEDED
+from manyheads.construct.incoherent_rows import DEFAULT_CONSTANTS
+from manyheads.construct.smallest_construction import DRAWS, NEEDED
 from manyheads.construct.widths import binomial_width, chernoff_width, paper_width, rademacher_width
 
 

@@ -12,12 +12,13 @@ from scipy.special import expit
 
 from manyheads import Graph
 from manyheads._native import Fitting64, HardTraining
-from manyheads.construct import Descent, compressive, linear_map, mapped
-from manyheads.construct.fit.descent import Engine, Weights
-from manyheads.construct.fit.starts import SCALE, random_start, shrunk_start
-from manyheads.matching import equitable_matchings, split_by_head
+from manyheads.construct import compressive
+from manyheads.construct.matching import equitable_matchings, split_by_head
+from manyheads.fitting import Descent, linear_map, mapped
+from manyheads.fitting.descent import Engine, Weights
+from manyheads.fitting.starts import SCALE, random_start, shrunk_start
+from manyheads.training.data import initial_weights, problem_of
 from manyheads.training.native import _settings
-from manyheads.training.problem import initial_weights, problem_of
 from manyheads.training.run import Run, fingerprint
 
 Method = Callable[[Graph, ndarray, int, int, int], bool]

@@ -19,8 +19,8 @@ from block_scouting_page import best_rate, write_page
 from rows import Row, machine_rows, read_rows, write_rows
 
 from manyheads.block import BlockRun
-from manyheads.paper.block_setting import LAPTOP, Table
-from manyheads.paper.block_tables import named_table
+from manyheads.papers.exhibits.block_setting import LAPTOP, Table
+from manyheads.papers.exhibits.block_tables import named_table
 from manyheads.sweep import BlockTrainer, Record, Store, Workers, sweep, threads
 
 NAME = "block-scouting"

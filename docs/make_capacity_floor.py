@@ -18,8 +18,8 @@ import tyro
 from capacity_floor_page import draw_and_write
 from rows import DATA, Row, machine_rows, read_rows, write_rows
 
-from manyheads.construct.fit import smallest_fit
-from manyheads.training.problem import problem_of
+from manyheads.fitting import smallest_fit
+from manyheads.training.data import problem_of
 from manyheads.training.run import Run
 
 SEEDS = range(5)

@@ -20,11 +20,11 @@ from rows import Row, machine_rows, read_rows, there, write_rows
 from manyheads import Graph, construct, gaussian, permutation_graph, sparse_binary
 from manyheads.certificate import certify
 from manyheads.construct import RADEMACHER, Attempt, BlockChoice, Limit
+from manyheads.construct.matching import equitable_matchings, lemma_matchings
 from manyheads.construct.noise import background, decompose
-from manyheads.construct.smallest import default_block_sizes
-from manyheads.draw.noise import draw_noise
-from manyheads.draw.style import save
-from manyheads.matching import equitable_matchings, lemma_matchings
+from manyheads.construct.smallest_construction import default_block_sizes
+from manyheads.drawing.noise import draw_noise
+from manyheads.drawing.style import save
 
 DOCS = Path(__file__).parent
 

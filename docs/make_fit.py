@@ -25,7 +25,7 @@ from fit_methods import (
 from rows import Row, machine_rows, only, read_rows, table, there, write_rows
 
 from manyheads import Graph, gaussian, permutation_graph
-from manyheads.construct import Descent, fit, grow
+from manyheads.fitting import Descent, fit, grow
 
 SEEDS = range(4)
 NEEDED = 3  # of the seeds, for a width to count

@@ -21,9 +21,9 @@ import tyro
 from incoherence_page import GAUSSIAN, page
 
 from manyheads import gaussian, permutation_graph, sparse_binary
-from manyheads.draw.incoherence import draw_lemma, draw_profile
-from manyheads.draw.style import save
-from manyheads.incoherence import IncoherenceProfile, incoherence, realised_incoherence
+from manyheads.drawing.incoherence import draw_lemma, draw_profile
+from manyheads.drawing.style import save
+from manyheads.problem.incoherence import IncoherenceProfile, incoherence, realised_incoherence
 
 DOCS = Path(__file__).parent
 STORED = ("incoherence", "incoherence-lemma", "incoherence-density", "incoherence-real", "incoherence-machine")

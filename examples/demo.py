@@ -16,13 +16,13 @@ import numpy as np
 
 from manyheads import Certificate, Graph, Layer, certify, train
 from manyheads.capacity import Capacity, Goal, measure
-from manyheads.draw.capacity import draw_capacity
-from manyheads.draw.certificate import Scores, draw_scores
-from manyheads.draw.style import save
+from manyheads.drawing.capacity import draw_capacity
+from manyheads.drawing.certificate import Scores, draw_scores
+from manyheads.drawing.style import save
 from manyheads.files import write_embedding, write_graph, write_layer
 from manyheads.sweep import Record, Store
 from manyheads.training import Outcome, Run
-from manyheads.training.problem import problem_of
+from manyheads.training.data import problem_of
 
 LIKE = Run(items=64, d_model=16, heads=1, key_width=1, seed=0)
 HEADS, SEEDS = (1, 2, 4, 8, 16), range(5)

@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 python=$1
 shift
 tests=("$@")
-[ ${#tests[@]} -gt 0 ] || tests=(tests/test_training_native*.py tests/test_contexts.py tests/test_matching*.py tests/test_product.py)
+[ ${#tests[@]} -gt 0 ] || tests=(tests/training/test_training_native*.py tests/training/test_contexts.py tests/construct/test_matching*.py tests/certificate/test_product.py)
 
 # Python is not built with the sanitizers, so their library comes first by preloading; with it the one whose exceptions it watches.
 library() { ${CXX:-c++} -print-file-name="$1"; }

@@ -5,15 +5,15 @@ Training needs torch (an extra); naming runs and drawing examples does not.
 
 from typing import TYPE_CHECKING
 
-from manyheads.on_demand import on_demand
+from manyheads.lazy import on_demand
 
 if TYPE_CHECKING:
-    from manyheads.block.heads import HeadWork, head_work
-    from manyheads.block.outcome import Answers, BlockCheck, BlockOutcome
-    from manyheads.block.problem import frozen_table, table_of, task_of
-    from manyheads.block.run import BlockRun
-    from manyheads.block.task import Examples, Task, retrieval_task
-    from manyheads.block.train import train_blocks
+    from manyheads.block.block_data import frozen_table, table_of, task_of
+    from manyheads.block.block_outcome import Answers, BlockCheck, BlockOutcome
+    from manyheads.block.block_run import BlockRun
+    from manyheads.block.block_training import train_blocks
+    from manyheads.block.head_roles import HeadWork, head_work
+    from manyheads.block.matching_task import Examples, Task, retrieval_task
 
 __all__ = [
     "Answers",
@@ -34,11 +34,11 @@ __all__ = [
 __getattr__ = on_demand(
     __name__,
     {
-        "heads": ["HeadWork", "head_work"],
-        "outcome": ["Answers", "BlockCheck", "BlockOutcome"],
-        "problem": ["frozen_table", "table_of", "task_of"],
-        "run": ["BlockRun"],
-        "task": ["Examples", "Task", "retrieval_task"],
-        "train": ["train_blocks"],
+        "head_roles": ["HeadWork", "head_work"],
+        "block_outcome": ["Answers", "BlockCheck", "BlockOutcome"],
+        "block_data": ["frozen_table", "table_of", "task_of"],
+        "block_run": ["BlockRun"],
+        "matching_task": ["Examples", "Task", "retrieval_task"],
+        "block_training": ["train_blocks"],
     },
 )

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import gelu, layer_norm
 
-from manyheads.block.weights import Norm, Weights
+from manyheads.block.block_weights import Norm, Weights
 
 
 def logits(

@@ -7,9 +7,9 @@ import math
 import numpy as np
 from scipy.special import gammaln, xlogy
 
-from manyheads.bounds.checks import Given, Reals, Wholes, whole
+from manyheads.bounds.arguments import Given, Reals, Wholes, whole
 from manyheads.errors import InputError
-from manyheads.graph import MOST_ITEMS
+from manyheads.problem.graph import MOST_ITEMS
 
 DIRECT = 32  # below this many relations the product is multiplied out; from here on Stirling's series is exact enough
 

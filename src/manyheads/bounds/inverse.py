@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from manyheads.bounds.cost import Shape
+from manyheads.bounds.channel_cost import Shape
 from manyheads.bounds.counting import ln_graphs
 from manyheads.bounds.laws import constraint_positives, freedom_needed, freedom_split
 from manyheads.bounds.lower import LN2
 from manyheads.errors import InputError
-from manyheads.graph import MOST_ITEMS
+from manyheads.problem.graph import MOST_ITEMS
 
 WIDEST = 2**20  # the largest d_model that is looked at
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import ndtr
 
-from manyheads.bounds.checks import Given, Reals, positive
-from manyheads.bounds.cost import Shape
+from manyheads.bounds.arguments import Given, Reals, positive
+from manyheads.bounds.channel_cost import Shape
 from manyheads.errors import InputError
 
 MAX_HEADS = 4096

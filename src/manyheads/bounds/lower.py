@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from manyheads.bounds.checks import Given, Reals, positive
+from manyheads.bounds.arguments import Given, Reals, positive
 from manyheads.bounds.counting import ln_graphs, ln_permutations
 from manyheads.errors import InputError
 

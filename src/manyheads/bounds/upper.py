@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from manyheads.bounds.checks import Given, Reals, Truths, Wholes, positive
+from manyheads.bounds.arguments import Given, Reals, Truths, Wholes, positive
 
 
 def rank_one_key_budget(relations: Given) -> Reals:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from manyheads.capacity.threshold import TARGET
+from manyheads.capacity.thresholds import TARGET
 from manyheads.errors import InputError
 from manyheads.training import Run
 

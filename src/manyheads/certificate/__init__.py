@@ -12,10 +12,10 @@ from manyheads.certificate.certificate import Certificate, conclude
 from manyheads.certificate.evidence import Evidence, Witness
 from manyheads.certificate.pairwise import examine_pairs
 from manyheads.certificate.projection import project
-from manyheads.certificate.softmax import examine_contexts
+from manyheads.certificate.softmax.examination import examine_contexts
 from manyheads.errors import InputError
-from manyheads.graph import Graph
-from manyheads.layer import Layer
+from manyheads.layer.layer import Layer
+from manyheads.problem.graph import Graph
 
 __all__ = ["Certificate", "Witness", "certify"]
 

@@ -11,8 +11,8 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from manyheads.certificate.evidence import Evidence, Witness
-from manyheads.graph import Graph
-from manyheads.layer import Layer, Rule
+from manyheads.layer.layer import Layer, Rule
+from manyheads.problem.graph import Graph
 
 Verdict = Literal["holds", "refuted", "not proved"]
 

@@ -14,8 +14,8 @@ from numpy import ndarray
 from manyheads._native import multiply
 from manyheads.certificate.evidence import Evidence, Witness
 from manyheads.certificate.projection import UNIT, Projection, gamma, tile_sides
-from manyheads.graph import Graph
-from manyheads.layer import Layer, Rule
+from manyheads.layer.layer import Layer, Rule
+from manyheads.problem.graph import Graph
 
 JOIN = {"max": np.maximum, "sum": np.add, "logsumexp": np.logaddexp}
 

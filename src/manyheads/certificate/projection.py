@@ -11,7 +11,7 @@ from jaxtyping import Float, Float64, Int
 from numpy import ndarray
 
 from manyheads._native import multiply
-from manyheads.layer import Layer
+from manyheads.layer.layer import Layer
 
 UNIT = 2.0**-53  # u: a float64 operation returns its exact result times (1 + δ), |δ| ≤ u …
 TINY = 2.0**-1074  # … or, where the result is subnormal, within half of this

@@ -10,21 +10,21 @@ from collections.abc import Callable, Mapping, Sequence
 
 import tyro
 
-from manyheads.cli.answer import Answer, Command, rendered
-from manyheads.cli.attend import Attend
-from manyheads.cli.audit import Audit
-from manyheads.cli.bench import Bench
-from manyheads.cli.block import Block
-from manyheads.cli.certify import Certify
-from manyheads.cli.compile import Compile
-from manyheads.cli.export import Export
-from manyheads.cli.heads import Heads
-from manyheads.cli.measure import Measure
-from manyheads.cli.paper import Paper
-from manyheads.cli.plan import Plan
-from manyheads.cli.results import Results
-from manyheads.cli.retrieve import Retrieve
-from manyheads.cli.train import Train
+from manyheads.cli.commands.attend import Attend
+from manyheads.cli.commands.audit import Audit
+from manyheads.cli.commands.bench import Bench
+from manyheads.cli.commands.block import Block
+from manyheads.cli.commands.certify import Certify
+from manyheads.cli.commands.compile import Compile
+from manyheads.cli.commands.export import Export
+from manyheads.cli.commands.heads import Heads
+from manyheads.cli.commands.measure import Measure
+from manyheads.cli.commands.paper import Paper
+from manyheads.cli.commands.plan import Plan
+from manyheads.cli.commands.results import Results
+from manyheads.cli.commands.retrieve import Retrieve
+from manyheads.cli.commands.train import Train
+from manyheads.cli.render.answer import Answer, Command, rendered
 from manyheads.errors import InputError
 
 COMMANDS: dict[str, Callable[..., Command]] = {

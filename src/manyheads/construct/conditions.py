@@ -10,7 +10,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from manyheads.errors import InputError
-from manyheads.graph import Graph
+from manyheads.problem.graph import Graph
 
 # Theorems 4.1, 8.1 and B.9 ask for d_model ≥ c0·ln m with c0 "sufficiently large". The largest of the m²/2 overlaps of
 # Gaussian unit rows is about 2·√(ln m / d_model), and it reaches a false pair's score whole, whatever the block size

@@ -9,8 +9,8 @@ from jaxtyping import Float, Float64, Int64
 from numpy import ndarray
 from scipy.special import softmax
 
-from manyheads.construct.blocks import Block
-from manyheads.layer import Layer
+from manyheads.construct.split import Block
+from manyheads.layer.layer import Layer
 
 
 @dataclass(frozen=True, eq=False)

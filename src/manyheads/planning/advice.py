@@ -22,11 +22,11 @@ from manyheads.bounds import (
     upper,
 )
 from manyheads.errors import InputError
-from manyheads.graph import MOST_ITEMS
-from manyheads.layer import Rule
+from manyheads.layer.layer import Rule
 from manyheads.planning.guarantee import Guarantee, guarantee
 from manyheads.planning.prediction import CONTEXT, Prediction, freedom_law, predict
 from manyheads.planning.split import Alternative, Split, alternatives, split
+from manyheads.problem.graph import MOST_ITEMS
 
 BITS = 16.0  # what a weight is usually stored in
 

@@ -10,7 +10,7 @@ from jaxtyping import Float, Float32, Float64
 from numpy import ndarray
 
 from manyheads.errors import InputError
-from manyheads.incoherence import IncoherenceProfile, incoherence
+from manyheads.problem.incoherence import IncoherenceProfile, incoherence
 
 SAMPLED_ROWS = 2048  # of the embedding: every pair of them is looked at
 SCORED_ROWS = 512  # tokens whose quarter of a million pairs each head scores

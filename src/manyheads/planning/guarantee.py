@@ -10,7 +10,7 @@ from numpy import ndarray
 
 from manyheads.construct.signatures import RADEMACHER
 from manyheads.construct.widths import binomial_width
-from manyheads.layer import Rule
+from manyheads.layer.layer import Rule
 from manyheads.planning.promise import MOST_ITEMS
 
 ROWS = "on rows of length 1, no two of them equal or opposite"  # what one head for each relation asks for

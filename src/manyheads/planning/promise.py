@@ -9,8 +9,8 @@ from numpy import ndarray
 
 from manyheads.construct import limit, pack
 from manyheads.errors import InputError
-from manyheads.graph import Graph
-from manyheads.incoherence import IncoherenceProfile, incoherence, realised_incoherence
+from manyheads.problem.graph import Graph
+from manyheads.problem.incoherence import IncoherenceProfile, incoherence, realised_incoherence
 
 MOST_ITEMS = 8192  # beyond, the m² pairs of every block size take minutes
 

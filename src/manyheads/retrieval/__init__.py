@@ -5,17 +5,17 @@ Tasks and the explicit construction need numpy alone; networks and their trainin
 
 from typing import TYPE_CHECKING
 
-from manyheads.on_demand import on_demand
+from manyheads.lazy import on_demand
 
 if TYPE_CHECKING:
     from manyheads.retrieval.examples import Examples, draw_examples
-    from manyheads.retrieval.outcome import RetrievalCheck, RetrievalOutcome
     from manyheads.retrieval.presets import max_and_min, sum_of_maxima
     from manyheads.retrieval.refutation import Challenge, challenge
-    from manyheads.retrieval.run import RetrievalRun
-    from manyheads.retrieval.sharp import Guarantee, SharpHeads, sharp_heads
-    from manyheads.retrieval.task import Combination, Feature, NotCovered, RetrievalTask
-    from manyheads.retrieval.train import train_retrievals
+    from manyheads.retrieval.retrieval_outcome import RetrievalCheck, RetrievalOutcome
+    from manyheads.retrieval.retrieval_run import RetrievalRun
+    from manyheads.retrieval.retrieval_task import Combination, Feature, NotCovered, RetrievalTask
+    from manyheads.retrieval.retrieval_training import train_retrievals
+    from manyheads.retrieval.sharp_heads import Guarantee, SharpHeads, sharp_heads
 
 __all__ = [
     "Challenge",
@@ -42,11 +42,11 @@ __getattr__ = on_demand(
     {
         "refutation": ["Challenge", "challenge"],
         "examples": ["Examples", "draw_examples"],
-        "outcome": ["RetrievalCheck", "RetrievalOutcome"],
+        "retrieval_outcome": ["RetrievalCheck", "RetrievalOutcome"],
         "presets": ["max_and_min", "sum_of_maxima"],
-        "run": ["RetrievalRun"],
-        "sharp": ["Guarantee", "SharpHeads", "sharp_heads"],
-        "task": ["Combination", "Feature", "NotCovered", "RetrievalTask"],
-        "train": ["train_retrievals"],
+        "retrieval_run": ["RetrievalRun"],
+        "sharp_heads": ["Guarantee", "SharpHeads", "sharp_heads"],
+        "retrieval_task": ["Combination", "Feature", "NotCovered", "RetrievalTask"],
+        "retrieval_training": ["train_retrievals"],
     },
 )

@@ -15,8 +15,8 @@ from numpy import ndarray
 from manyheads.errors import InputError
 from manyheads.retrieval.examples import Examples
 from manyheads.retrieval.presets import sum_of_maxima
+from manyheads.retrieval.retrieval_task import RetrievalTask
 from manyheads.retrieval.seeds import Purpose
-from manyheads.retrieval.task import RetrievalTask
 
 IMAGES, SIDE, PATCH = 1_797, 8, 2
 PATCHES = (SIDE // PATCH) ** 2

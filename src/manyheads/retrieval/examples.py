@@ -11,9 +11,9 @@ from numpy import ndarray
 
 from manyheads.errors import InputError
 from manyheads.retrieval.presets import max_and_min, sum_of_maxima, unit_directions
-from manyheads.retrieval.run import RetrievalRun
+from manyheads.retrieval.retrieval_run import RetrievalRun
+from manyheads.retrieval.retrieval_task import RetrievalTask
 from manyheads.retrieval.seeds import Purpose
-from manyheads.retrieval.task import RetrievalTask
 from manyheads.training.run import GIVEN, fingerprint
 
 FAR = 40.0

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import gelu, relu
 
-from manyheads.retrieval.weights import Weights
+from manyheads.retrieval.network_weights import Weights
 
 
 def answers(weights: Weights, x: Float[Tensor, "examples length inputs"]) -> Float[Tensor, " examples"]:

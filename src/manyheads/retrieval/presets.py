@@ -7,7 +7,7 @@ from jaxtyping import Float64, Int64
 from numpy import ndarray
 
 from manyheads.errors import InputError
-from manyheads.retrieval.task import Combination, Feature, RetrievalTask
+from manyheads.retrieval.retrieval_task import Combination, Feature, RetrievalTask
 
 
 def sum_of_maxima(

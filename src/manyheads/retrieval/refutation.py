@@ -16,8 +16,8 @@ from jaxtyping import Float64
 from numpy import ndarray
 
 from manyheads.errors import InputError
-from manyheads.retrieval.sharp import softness
-from manyheads.retrieval.task import RetrievalTask
+from manyheads.retrieval.retrieval_task import RetrievalTask
+from manyheads.retrieval.sharp_heads import softness
 
 Answer = Callable[[Float64[ndarray, "n length width"]], Float64[ndarray, " n"]]
 HALVINGS = 60

@@ -8,10 +8,10 @@ from importlib.util import find_spec
 
 from manyheads.errors import InputError
 from manyheads.retrieval.examples import Examples, examples_refusal
-from manyheads.retrieval.outcome import RetrievalOutcome
-from manyheads.retrieval.run import RetrievalRun
-from manyheads.retrieval.train import train_retrievals
-from manyheads.sweep.record import Ended
+from manyheads.retrieval.retrieval_outcome import RetrievalOutcome
+from manyheads.retrieval.retrieval_run import RetrievalRun
+from manyheads.retrieval.retrieval_training import train_retrievals
+from manyheads.sweep.store.record import Ended
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +39,7 @@ class RetrievalTrainer:
             return "a retrieval network needs torch: install manyheads[torch]"
         if run.task == "digits" and find_spec("sklearn") is None:
             return "the digits are scikit-learn's: install manyheads[digits]"
-        from manyheads.training.reference.devices import device_named
+        from manyheads.training.devices import device_named
 
         try:
             device_named(self.device)

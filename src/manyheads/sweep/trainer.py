@@ -11,8 +11,8 @@ from typing import Any, Literal, Protocol, runtime_checkable
 from jaxtyping import Float
 from numpy import ndarray
 
-from manyheads.graph import Graph
-from manyheads.sweep.record import Ended
+from manyheads.problem.graph import Graph
+from manyheads.sweep.store.record import Ended
 from manyheads.training import Run, fingerprint, train
 from manyheads.training.run import GIVEN
 

@@ -7,10 +7,10 @@ from typing import Literal
 from numpy import ndarray
 
 from manyheads.errors import InputError
-from manyheads.graph import Graph
+from manyheads.problem.graph import Graph
+from manyheads.training.data import problem_of
 from manyheads.training.native import train_run
 from manyheads.training.outcome import Outcome, Progress
-from manyheads.training.problem import problem_of
 from manyheads.training.run import Run
 
 

@@ -8,8 +8,8 @@ import time
 import numpy as np
 
 from manyheads._native import Settings, Training
+from manyheads.training.data import Problem, initial_weights
 from manyheads.training.outcome import Check, Outcome, Progress, Tally, finish
-from manyheads.training.problem import Problem, initial_weights
 from manyheads.training.run import Run
 
 

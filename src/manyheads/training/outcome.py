@@ -10,8 +10,8 @@ from jaxtyping import Float64
 from numpy import dtype, isfinite, ndarray
 
 from manyheads.certificate import certify
-from manyheads.layer import Layer
-from manyheads.training.problem import Problem
+from manyheads.layer.layer import Layer
+from manyheads.training.data import Problem
 from manyheads.training.run import Run
 
 Stopped = Literal["converged", "limit", "diverged", "cancelled", "timeout"]

@@ -10,8 +10,8 @@ import numpy as np
 from numpy import ndarray
 
 from manyheads.errors import InputError
-from manyheads.graph import Graph
-from manyheads.meaning import Identified, check_ranges, settle_numbers
+from manyheads.identity import Identified, check_ranges, settle_numbers
+from manyheads.problem.graph import Graph
 
 PROTOCOL = 1
 """Raised whenever the same fields come to mean another training; part of every id."""

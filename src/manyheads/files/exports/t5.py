@@ -22,7 +22,7 @@ from jaxtyping import Float, Float32
 from numpy import ndarray
 
 from manyheads.errors import InputError
-from manyheads.layer import Layer
+from manyheads.layer.layer import Layer
 
 BLOCK = "encoder.block.0.layer"
 BUCKETS = 32  # of relative positions, T5's own number

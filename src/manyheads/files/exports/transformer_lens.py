@@ -9,7 +9,7 @@ import safetensors.numpy
 from jaxtyping import Float32
 from numpy import ndarray
 
-from manyheads.layer import Layer
+from manyheads.layer.layer import Layer
 
 
 def files(layer: Layer, embedding: Float32[ndarray, "items d_model"]) -> dict[str, bytes]:
