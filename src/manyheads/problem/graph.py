@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -104,6 +105,12 @@ class Graph:
     def name(self, item: SupportsIndex) -> str:
         """The item's label, or its number where there are none."""
         return self.labels[item] if self.labels is not None else str(item)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """16 digits of the SHA-256 of items and relations; labels do not count."""
+        numbers = np.array([self.items, *self.sources, *self.targets], dtype="<i8")
+        return hashlib.sha256(numbers.tobytes()).hexdigest()[:16]
 
     def __eq__(self, other: object) -> bool:
         return (
