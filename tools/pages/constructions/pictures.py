@@ -34,7 +34,7 @@ from tools.pages.rows import Tables
 Row = Mapping[str, Any]
 
 TERMS = (  # column, label, colour, marker, line
-    ("signal", "a wrong signature in the block", PURPLE, "v", "-"),
+    ("signal", "a wrong signature", PURPLE, "v", "-"),
     ("n1", "$N_1$, leaked into the key", SKY, "s", "-"),
     ("n2", "$N_2$, into the query", GREEN, "^", ":"),  # dotted: its values nearly equal those of N1
     ("n3_fluctuation", "$N_3$, fluctuation", ORANGE, "o", "-"),
