@@ -7,12 +7,13 @@ from collections.abc import Sequence
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from manyheads import InputError
 from manyheads.bounds import (
     Shape,
+    constraint_positives,
     constraint_share,
     family_key_budget,
     freedom_key_width,
@@ -52,27 +53,80 @@ def test_the_check_values() -> None:
     assert [round(np.sqrt(float(freedom_needed(m, m, 1))), 2) for m in (32, 48, 64)] == [11.05, 14.36, 17.24]
 
 
-@given(f=st.floats(1e-12, 1 - 1e-9))
-@settings(max_examples=30, deadline=None)
+FRACTIONS = st.one_of(  # both ends of (0, 1), and between
+    st.floats(-14.0, np.log10(0.5)).map(lambda power: 10.0**power),
+    st.floats(-14.0, np.log10(0.5)).map(lambda power: 1.0 - 10.0**power),
+    st.floats(1e-14, 1 - 1e-14),
+)
+
+
+@given(f=FRACTIONS)
+@example(f=1e-14)
+@example(f=1 - 1e-14)
+@example(f=0.5)
+@example(f=0.5 - 1e-15)
+@settings(max_examples=40, deadline=None)
 def test_the_constraint_share_in_high_precision(f: float) -> None:
-    with mpmath.workdps(50):
-        square = lambda t: (1 + t * t) * mpmath.ncdf(t) + t * mpmath.npdf(t)  # noqa: E731
-        ramp = lambda t: t * mpmath.ncdf(t) + mpmath.npdf(t)  # noqa: E731
-        g = mpmath.mpf(f)
-        low, high = mpmath.mpf(-30), mpmath.mpf(30)
-        for _ in range(150):
+    with mpmath.workdps(40):
+        t = _best_threshold(mpmath.mpf(f))
+        exact = mpmath.mpf(f) * _square(t) + (1 - mpmath.mpf(f)) * _square(-t)
+        assert abs(float(constraint_share(f)) / exact - 1) < 1e-12
+
+
+@given(share=st.floats(-13.5, np.log10(0.5)).map(lambda power: 10.0**power))
+@example(share=0.5 - 1e-15)
+@example(share=0.25)
+@example(share=1e-13)
+@settings(max_examples=40, deadline=None)
+def test_the_inverse_of_the_constraint_share_in_high_precision(share: float) -> None:
+    """f and g* both fall as the best threshold t grows from 0: t is found by halving, f follows from it."""
+    with mpmath.workdps(40):
+        low, high = mpmath.mpf(0), mpmath.mpf(10)
+        for _ in range(120):
             t = (low + high) / 2
-            low, high = (t, high) if g * ramp(t) < (1 - g) * ramp(-t) else (low, t)
-        exact = float(g * square(t) + (1 - g) * square(-t))
-    assert float(constraint_share(f)) == pytest.approx(exact, rel=1e-10)
+            f = _ramp(-t) / (_ramp(t) + _ramp(-t))
+            low, high = (t, high) if f * _square(t) + (1 - f) * _square(-t) > share else (low, t)
+        assert abs(float(constraint_positives(share)) / f - 1) < 1e-12
+
+
+def test_the_constraint_share_of_an_array_is_that_of_its_numbers() -> None:
+    fractions = np.geomspace(1e-14, 0.9, 60).reshape(6, 10)
+    shares = constraint_share(fractions)
+    assert shares.shape == (6, 10)
+    np.testing.assert_allclose(shares.ravel(), [float(constraint_share(f)) for f in fractions.flat], rtol=1e-14)
+    np.testing.assert_allclose(constraint_positives(shares), np.minimum(fractions, 1 - fractions), rtol=1e-11)
+    assert constraint_positives([0.5, 0.7, 3.0]).tolist() == [0.5, 0.5, 0.5]
+
+
+def test_numbers_beyond_every_use_stay_finite() -> None:
+    """The smallest number of float64, and a share for which even that is too large a fraction."""
+    with np.errstate(divide="raise", invalid="raise", over="raise"):
+        assert 0 < float(constraint_share(5e-324)) < 1e-300
+        assert 0 < float(constraint_positives(5e-324)) < 1e-300
+
+
+def _best_threshold(f: mpmath.mpf) -> mpmath.mpf:
+    low, high = mpmath.mpf(-10), mpmath.mpf(10)
+    for _ in range(120):
+        t = (low + high) / 2
+        low, high = (t, high) if f * _ramp(t) < (1 - f) * _ramp(-t) else (low, t)
+    return t
+
+
+def _square(t: mpmath.mpf) -> mpmath.mpf:
+    return (1 + t * t) * mpmath.ncdf(t) + t * mpmath.npdf(t)
+
+
+def _ramp(t: mpmath.mpf) -> mpmath.mpf:
+    return t * mpmath.ncdf(t) + mpmath.npdf(t)
 
 
 def test_the_constraint_share_is_what_a_random_perceptron_needs() -> None:
     """Its definition by simulation: the least mean squared violation over thresholds, labels with rate f."""
     rng = np.random.default_rng(0)
-    z = rng.standard_normal(400_000)
+    z = rng.standard_normal(200_000)
     for f in (0.5, 0.1, 0.01):
-        grid = np.linspace(-3, 4, 141)
+        grid = np.linspace(-3, 4, 71)
         cost = [f * (np.maximum(t + z, 0) ** 2).mean() + (1 - f) * (np.maximum(-t + z, 0) ** 2).mean() for t in grid]
         assert float(constraint_share(f)) == pytest.approx(min(cost), rel=0.01)
 

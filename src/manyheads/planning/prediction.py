@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
 
@@ -90,7 +89,6 @@ def _fill(items: int, relations: int, d_model: int) -> float:
     return fills(items, relations, d_model, most_heads=1)[1]
 
 
-@cache  # a thousand head counts; a prediction asks for the same one several times
 def freedom_law(items: int, relations: int, d_model: int) -> float:
     """The smallest h·d_k with 2·d·d_k − d_k² ≥ m²·g*(m'/(h·m²)), d_k any positive number: the law without rounding."""
     heads = np.arange(1, MOST_HEADS + 1)
