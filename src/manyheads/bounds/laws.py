@@ -19,7 +19,7 @@ TINY = 1e-300
 SQRT2 = float(np.sqrt(2.0))
 
 
-def paper_key_budget(items: Given, relations: Given, d_model: Given, *, degree: int = 1) -> Reals:
+def paper_key_budget(*, items: Given, relations: Given, d_model: Given, degree: int = 1) -> Reals:
     """D_K* as the paper measured it: 1.19·m·log2 m/d (permutations, Fig. 3) or 0.46·m'·log2 m/d (r-regular, Eq. 32).
 
     An empirical fit to F1 ≥ 0.99 after the paper's training, on m ≤ 4096; neither a lower nor an upper bound.
@@ -28,7 +28,7 @@ def paper_key_budget(items: Given, relations: Given, d_model: Given, *, degree: 
     return slope * positive(relations, "relations") * np.log2(positive(items, "items")) / positive(d_model, "d_model")
 
 
-def paper_heads(items: Given, d_model: Given) -> Reals:
+def paper_heads(*, items: Given, d_model: Given) -> Reals:
     """h* ≈ 1.65·m/d_model − 6.64 (Fig. 10, R² = 0.824), at least 1."""
     return np.maximum(1.0, 1.65 * positive(items, "items") / positive(d_model, "d_model") - 6.64)
 
@@ -100,14 +100,14 @@ def constraint_positives(share: Given) -> Reals:
     return np.asarray(ramp / (t + 2 * ramp))
 
 
-def freedom_needed(items: Given, relations: Given, heads: Given) -> Reals:
+def freedom_needed(*, items: Given, relations: Given, heads: Given) -> Reals:
     """m²·g*(m'/(h·m²)), the degrees of freedom that each of h heads needs for its share of the relations."""
     pairs = positive(items, "items") ** 2
     return pairs * constraint_share(positive(relations, "relations") / (positive(heads, "heads") * pairs))
 
 
 def freedom_key_width(
-    items: int, relations: int, d_model: int, heads: int, *, key_heads: int | None = None
+    *, items: int, relations: int, d_model: int, heads: int, key_heads: int | None = None
 ) -> int | None:
     """The key width at which `heads` heads have as many degrees of freedom as their share of the relations needs.
 
@@ -115,32 +115,32 @@ def freedom_key_width(
     (laws.md, section 6: an estimate, neither a lower nor an upper bound). With fewer key heads, d_k follows from the
     freedom that `Shape` counts.
 
-    >>> [freedom_key_width(m, m, d, h) for m, d, h in ((64, 16, 2), (128, 32, 1), (256, 32, 4), (512, 64, 2))]
-    [8, 15, 11, 21]
+    >>> freedom_key_width(items=512, relations=512, d_model=64, heads=2)
+    21
     """
-    needed = float(freedom_needed(items, relations, heads))
-    if Shape(d_model, heads, d_model, key_heads).freedom < needed:
+    needed = float(freedom_needed(items=items, relations=relations, heads=heads))
+    if Shape(d_model=d_model, heads=heads, key_width=d_model, key_heads=key_heads).freedom < needed:
         return None
     low, high = 0, d_model  # the freedom rises with the width up to d_model
     while high - low > 1:
         middle = (low + high) // 2
-        enough = Shape(d_model, heads, middle, key_heads).freedom >= needed
+        enough = Shape(d_model=d_model, heads=heads, key_width=middle, key_heads=key_heads).freedom >= needed
         low, high = (low, middle) if enough else (middle, high)
     return high
 
 
 def freedom_split(
-    items: int, relations: int, d_model: int, *, heads: Sequence[int] | None = None
+    *, items: int, relations: int, d_model: int, heads: Sequence[int] | None = None
 ) -> tuple[int, int] | None:
     """(heads, key_width) with the smallest key budget by the law, of those head counts; ties go to fewer heads.
 
     None where none of them, by default 1 to MAX_HEADS, has freedom enough.
 
-    >>> [h * w for h, w in (freedom_split(64, 64, 16), freedom_split(256, 256, 32))]
-    [15, 42]
+    >>> freedom_split(items=64, relations=64, d_model=16)
+    (3, 5)
     """
     counts = np.arange(1, MAX_HEADS + 1) if heads is None else np.sort(np.array(heads))
-    needed = np.asarray(freedom_needed(items, relations, counts))
+    needed = np.asarray(freedom_needed(items=items, relations=relations, heads=counts))
     counts, needed = counts[needed <= d_model**2], needed[needed <= d_model**2]
     if not counts.size:
         return None

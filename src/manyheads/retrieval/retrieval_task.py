@@ -86,7 +86,7 @@ class RetrievalTask:
     def caveat(self) -> str | None:
         """Why the theorems do not cover this task; None where their condition on the subsets is met."""
         sizes = self.members.sum(axis=1)
-        short = np.flatnonzero(~np.asarray(is_covered(sizes, self.length)))
+        short = np.flatnonzero(~np.asarray(is_covered(subset=sizes, length=self.length)))
         if not short.size:
             return None
         return (
