@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,28 @@ def test_every_page_and_every_table_is_used() -> None:
 def test_the_links_of_a_page_lead_to_files(page: Path) -> None:
     prose = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
     assert [link for link in LINK.findall(prose) if not (page.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("name", ["ARCHITECTURE.md", "CONTRIBUTING.md", "README.md", "CHANGELOG.md"])
+def test_the_files_that_a_page_at_the_root_names_exist(name: str) -> None:
+    text = (DOCS.parent / name).read_text(encoding="utf-8")
+    paths = re.findall(r"`((?:src|native|tests|docs|tools|benchmarks|examples)/[\w/.-]*)`", text)
+    named = [*paths, *LINK.findall(text)]
+    assert [path for path in named if not (DOCS.parent / path).exists()] == []
+
+
+def test_every_room_is_in_architecture() -> None:
+    text = (DOCS.parent / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    package = DOCS.parent / "src" / "manyheads"
+    rooms = {path.parent.name for path in package.glob("*/__init__.py")}
+    assert rooms == set(re.findall(r"^\| `src/manyheads/(\w+)/` \|", text, re.MULTILINE))
+
+
+def test_architecture_has_the_order_of_imports_that_is_checked() -> None:
+    text = (DOCS.parent / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    with (DOCS.parent / "pyproject.toml").open("rb") as file:
+        (contract,) = tomllib.load(file)["tool"]["importlinter"]["contracts"]
+    assert "\n".join(layer for layer in contract["layers"] if layer != "__main__") in text
 
 
 def test_a_template_without_a_fact_is_refused(tmp_path: Path) -> None:

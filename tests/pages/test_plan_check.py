@@ -67,7 +67,7 @@ def test_every_problem_of_a_check_has_a_row() -> None:
 
 def test_the_last_check_is_that_of_the_present_advice() -> None:
     for row in read_rows(f"plan-check-{max(CHECKS)}"):
-        advice = plan(row["items"] * row["degree"], row["items"], row["d_model"]).recommended
+        advice = plan(items=row["items"], relations=row["items"] * row["degree"], d_model=row["d_model"]).recommended
         assert (row["heads"], row["key_width"]) == (advice.heads, advice.key_width)
 
 

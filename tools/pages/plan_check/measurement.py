@@ -88,7 +88,10 @@ def problems(seed: int, count: int, *, rule: Aggregation = "max") -> list[CheckP
 
 def measured(problem: CheckProblem, store: Store, workers: Workers, *, also: Sequence[int] = ()) -> Row:
     """D_K* over the head counts near the law's best, and over the head counts `also`."""
-    widths = {h: freedom_key_width(problem.items, problem.relations, problem.d_model, h) for h in (*HEADS, *also)}
+    widths = {
+        h: freedom_key_width(items=problem.items, relations=problem.relations, d_model=problem.d_model, heads=h)
+        for h in (*HEADS, *also)
+    }
     budgets = {h: h * width for h, width in widths.items() if width is not None}
     least = min(budgets.values(), default=0)
     heads = [h for h, budget in budgets.items() if budget <= LAW_LIMIT * least or h in also]
@@ -122,7 +125,7 @@ def calibrate(store: Store, workers: Workers) -> None:
 def advised(problem: CheckProblem) -> Plan | None:
     """The present advice, or None if the rows are too narrow for any advice."""
     try:
-        return plan(problem.relations, problem.items, problem.d_model)
+        return plan(items=problem.items, relations=problem.relations, d_model=problem.d_model)
     except InputError:
         return None
 
@@ -151,7 +154,10 @@ def calibration() -> list[Row]:
 
 
 def _features(rows: Sequence[Row]) -> tuple[np.ndarray, np.ndarray]:
-    features = [prediction.features(row["items"], row["items"] * row["degree"], row["d_model"]) for row in rows]
+    features = [
+        prediction.features(items=row["items"], relations=row["items"] * row["degree"], d_model=row["d_model"])
+        for row in rows
+    ]
     return np.array(features), np.log([row["measured"] for row in rows])
 
 
