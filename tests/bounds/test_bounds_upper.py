@@ -11,6 +11,7 @@ from manyheads import Layer, certify, gaussian, random_graph
 from manyheads.bounds import (
     upper,
 )
+from manyheads.problem.problem import Problem
 
 SIZES = st.integers(3, 2000)
 D_MODELS = st.integers(1, 512)
@@ -24,10 +25,10 @@ def test_one_head_for_each_relation_always_works() -> None:
     graph, embedding = random_graph(40, 70, seed=3), gaussian(40, 3, seed=4)
     query = embedding[graph.sources][:, :, None].astype(np.float64)
     key = embedding[graph.targets][:, :, None].astype(np.float64)
-    certificate = certify(Layer(query, key, threshold=0.0), embedding, graph)
+    certificate = certify(Layer(query, key, threshold=0.0), Problem(graph, embedding))
     assert certificate.window[0] < certificate.window[1]
     layer = Layer(query, key, threshold=sum(certificate.window) / 2)
-    assert certify(layer, embedding, graph).holds
+    assert certify(layer, Problem(graph, embedding)).holds
     assert layer.key_budget == float(upper.rank_one_key_budget(graph.relations))
 
 

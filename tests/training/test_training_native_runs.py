@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from manyheads import InputError, _native, certify, gaussian, permutation_graph
+from manyheads.problem.problem import Problem
 from manyheads.training import Check, Outcome, Run, fingerprint, train
 from manyheads.training.data import Stream, problem_of
 from manyheads.training.native import step_flops, training
@@ -58,7 +59,7 @@ def test_a_converged_run_stopped_by_the_rule_and_holds_what_it_claims() -> None:
     assert outcome.curve[-1].loss < outcome.curve[0].loss
     problem = problem_of(QUICK)
     assert outcome.layer is not None
-    certificate = certify(outcome.layer, problem.embedding, problem.graph)
+    certificate = certify(outcome.layer, Problem(problem.graph, problem.embedding))
     assert outcome.exact_errors == certificate.missed + certificate.false_pairs
     assert outcome.margin == certificate.margin
     kernel = training(QUICK, problem)
