@@ -81,7 +81,7 @@ class Rule(ABC):
         return self.name
 
     def __repr__(self) -> str:
-        return f"<rule {self.name}>"
+        return repr(self.name)  # what the constructors of a layer and a run take
 
     def __reduce__(self) -> tuple[object, ...]:
         return rule_named, (self.name,)  # one object a rule, in every process
