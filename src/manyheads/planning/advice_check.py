@@ -20,7 +20,7 @@ from manyheads.problem.graph_generators import random_graph
 from manyheads.training import Run, fingerprint, step_limit, train, weight_for
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Trial:
     """Training by the paper's protocol at one point; a seed whose run did not finish has no score."""
 
@@ -93,7 +93,7 @@ def trials(
             pool.shutdown(wait=False, cancel_futures=True)
             raise
     return [
-        Trial(what, heads, width, tuple(future.result() for future in futures))
+        Trial(what=what, heads=heads, key_width=width, scores=tuple(future.result() for future in futures))
         for (what, heads, width), futures in zip(chosen, asked, strict=True)
     ]
 
