@@ -11,6 +11,7 @@ from manyheads import Layer, certify, gaussian, random_graph
 from manyheads.bounds import (
     upper,
 )
+from manyheads.layer.rules import SOFTMAX
 from manyheads.problem.problem import Problem
 
 SIZES = st.integers(3, 2000)
@@ -86,7 +87,7 @@ def test_many_heads_beat_one_by_m_over_d(items: int, d_model: int) -> None:
         float(f(items=items, d_model=d_model, context_length=items))
         for f in (upper.single_head_key_budget, upper.many_heads_key_budget)
     )
-    assert one / many >= float(upper.head_advantage(items=items, d_model=d_model, rule="softmax")) * (1 - 1e-12)
+    assert one / many >= float(upper.head_advantage(items=items, d_model=d_model, rule=SOFTMAX)) * (1 - 1e-12)
 
 
 @given(items=st.integers(3, 10**6), gamma=st.floats(0.1, 5))
