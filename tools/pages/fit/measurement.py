@@ -10,7 +10,8 @@ import time
 import numpy as np
 
 from manyheads import Graph, gaussian, permutation_graph
-from manyheads.fitting import fit, grow
+from manyheads.fitting import FitOptions, fit, grow
+from manyheads.problem.problem import Problem
 from tools.pages.catalogue import Settings
 from tools.pages.fit.methods import METHODS, Method
 from tools.pages.fit.text import LADDERS, NEEDED
@@ -42,15 +43,15 @@ def growth_rows() -> list[Row]:
     made = []
     for items, d_model, heads, width in ((256, 32, 4, 8), (1024, 128, 3, 14)):
         graph, embedding = permutation_graph(items, seed=0), gaussian(items, d_model, seed=1)
-        first = fit(graph, embedding, heads=heads, key_width=width, seed=0)
+        first = fit(Problem(graph, embedding), heads=heads, key_width=width, options=FitOptions(seed=0))
         for part in (0.01, 0.05, 0.2):
             count = max(2, round(part * items))
             chosen = np.random.default_rng(0).permutation(items)[:count]
             targets = graph.targets.copy()
             targets[chosen] = np.roll(targets[chosen], 1)
             changed = Graph(items, graph.sources, targets)
-            grown = grow(first.layer, changed, embedding, seed=0)
-            fresh = fit(changed, embedding, heads=heads, key_width=width, seed=0)
+            grown = grow(first.layer, Problem(changed, embedding), options=FitOptions(seed=0))
+            fresh = fit(Problem(changed, embedding), heads=heads, key_width=width, options=FitOptions(seed=0))
             made.append(
                 {
                     "items": items, "d_model": d_model, "heads": heads, "key_width": width, "exchanged": count,

@@ -28,13 +28,13 @@ Method = Callable[[Graph, ndarray, int, int, int], bool]
 NO_WIDENING = Descent(widen=0)
 
 
-def full(how: Descent = NO_WIDENING, start: Callable[..., Weights] | None = None, chain: int = 1) -> Method:
+def full(descent: Descent = NO_WIDENING, start: Callable[..., Weights] | None = None, chain: int = 1) -> Method:
     """Full gradients of the squared hinge; `chain` attempts, each from the shrunk weights of the one before."""
 
     def method(graph: Graph, rows: ndarray, heads: int, key_width: int, seed: int) -> bool:
         weights = (start or small_random)(graph, rows, heads, key_width, seed)
         for _ in range(chain):
-            result = Engine(graph, rows, heads=heads, key_width=key_width, how=how).run(weights)
+            result = Engine(graph, rows, heads=heads, key_width=key_width, descent=descent).run(weights)
             if result.separated:
                 return True
             weights = shrunk_start(result.weights)
@@ -56,7 +56,7 @@ def large_random(graph: Graph, rows: ndarray, heads: int, key_width: int, seed: 
 
 def from_construction(graph: Graph, rows: ndarray, heads: int, key_width: int, seed: int) -> Weights:
     """Construction II with as many blocks as there are heads, scaled to a threshold of 1.5."""
-    layer = compressive(graph, rows, key_width=key_width, seed=seed, block_size=-(-graph.items // heads))
+    layer = compressive(Problem(graph, rows), key_width=key_width, seed=seed, block_size=-(-graph.items // heads))
     query, key = (np.zeros((heads, rows.shape[1], key_width)) for _ in range(2))
     query[: layer.heads], key[: layer.heads] = layer.query, layer.key
     scale = math.sqrt(1.5 / layer.threshold)
@@ -162,9 +162,9 @@ def _slope(kind: str, distance: ndarray, related: ndarray) -> ndarray:
 METHODS: dict[str, Method] = {
     "full gradients: squared hinge, Adam (0.98, 0.98), small random start": full(),
     "… and failures start again shrunk, 6 attempts": full(chain=6),
-    "Adam (0.9, 0.999)": full(how=Descent(widen=0, beta1=0.9, beta2=0.999)),
-    "Adam (0.9, 0.95)": full(how=Descent(widen=0, beta1=0.9, beta2=0.95)),
-    "a tenth of the rate": full(how=Descent(widen=0, rate=0.025)),
+    "Adam (0.9, 0.999)": full(descent=Descent(widen=0, beta1=0.9, beta2=0.999)),
+    "Adam (0.9, 0.95)": full(descent=Descent(widen=0, beta1=0.9, beta2=0.95)),
+    "a tenth of the rate": full(descent=Descent(widen=0, rate=0.025)),
     "L-BFGS": lbfgs,
     "large random start": full(start=large_random),
     "start: construction II": full(start=from_construction),

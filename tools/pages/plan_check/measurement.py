@@ -21,16 +21,16 @@ from manyheads import InputError, Run, step_limit
 from manyheads.bounds import freedom_key_width
 from manyheads.capacity import Budget
 from manyheads.capacity import measure as measure_capacity
+from manyheads.layer.rules import rule_named
 from manyheads.planning import Plan, plan, prediction
 from manyheads.sweep import Store, Workers, sweep, threads
-from manyheads.training.run import Aggregation
 from tools.pages.catalogue import Settings
 from tools.pages.plan_check.text import CHECKS, COLUMNS, HEADS, LARGEST_RATIO, LAW_LIMIT, SECONDS, SEEDS, TARGET_F1
 from tools.pages.rows import Row, machine_rows, matching, read_rows, write_rows
 
 PARTS = ("calibration", "check")
 CHECK_COUNT = 60
-CALIBRATION: tuple[tuple[int, int, Aggregation, Callable[[CheckProblem], bool]], ...] = (
+CALIBRATION: tuple[tuple[int, int, str, Callable[[CheckProblem], bool]], ...] = (
     # seed, count, rule, and a condition that selects from the problems of the seed
     (101, 80, "max", lambda p: p.items <= 16 * p.d_model),
     (202, 120, "max", lambda p: 16 * p.d_model < p.items <= 50 * p.d_model and p.relations <= 700),
@@ -47,7 +47,7 @@ class CheckProblem:
     items: int
     d_model: int
     degree: int
-    rule: Aggregation = "max"
+    rule: str = "max"
 
     @property
     def relations(self) -> int:
@@ -69,12 +69,12 @@ class CheckProblem:
             seed=seed,
             graph="permutation" if self.degree == 1 else "regular",
             degree=self.degree,
-            rule=self.rule,
+            rule=rule_named(self.rule),
             steps=step_limit(self.items, self.d_model, self.rule),
         )
 
 
-def problems(seed: int, count: int, *, rule: Aggregation = "max") -> list[CheckProblem]:
+def problems(seed: int, count: int, *, rule: str = "max") -> list[CheckProblem]:
     """`count` random problems: sizes uniform in their logarithms, degrees uniform."""
     rng = np.random.default_rng(seed)
     found = []

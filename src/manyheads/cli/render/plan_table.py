@@ -19,6 +19,7 @@ from manyheads.cli.render.progress_line import progress
 from manyheads.errors import InputError
 from manyheads.files import check_writable
 from manyheads.files.atomic_files import picture_files
+from manyheads.layer.rules import MAX, rule_named
 from manyheads.planning import Plan, Trial, plan, trials
 from manyheads.planning.guarantee import ROWS, one_each_objection
 from manyheads.planning.promise import MOST_ITEMS, Promise, promise
@@ -76,7 +77,7 @@ def relations_that_fit(
     beyond = inverse.relations_by_bits(shape, items=items, bits=asked.bits)
     # a head of width 1 for each relation; heads that share keys have a dimension of them each
     one_each = shape.groups * min(shape.heads // shape.groups, shape.key_width)
-    objection = one_each_objection(d_model, rule=asked.rule, embedding=embedding)
+    objection = one_each_objection(d_model, rule=rule_named(asked.rule), embedding=embedding)
     counts: dict[str, int | None] = {
         "impossible beyond": beyond,
         "likely": inverse.relations_by_freedom(shape, items=items),
@@ -140,7 +141,7 @@ def d_model_needed(asked: command.Plan, items: int, relations: int) -> Answer:
 
 
 def _law_rule(asked: command.Plan) -> str:
-    return "" if asked.rule == "max" else f"; for the rule max, and {asked.rule} takes more"
+    return "" if rule_named(asked.rule) is MAX else f"; for the rule max, and {asked.rule} takes more"
 
 
 def _shown(advice: Plan) -> list[RenderableType]:
