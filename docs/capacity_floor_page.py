@@ -16,7 +16,7 @@ from manyheads.capacity.regression import Fit, fit_through_origin
 from manyheads.drawing.capacity_floor import draw_floor
 from manyheads.drawing.style import save
 from manyheads.papers import Scale, read_rows
-from manyheads.papers.exhibits.fig8 import INFERRED
+from manyheads.papers.exhibits.base_grid import INFERRED
 from manyheads.papers.panel import REGULAR, THRESHOLDS, complete
 
 TARGET = 0.70

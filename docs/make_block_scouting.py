@@ -19,8 +19,8 @@ from block_scouting_page import best_rate, write_page
 from rows import Row, machine_rows, read_rows, write_rows
 
 from manyheads.block import BlockRun
-from manyheads.papers.exhibits.block_setting import LAPTOP, Table
-from manyheads.papers.exhibits.block_tables import named_table
+from manyheads.papers.exhibits.block_setting import LAPTOP, BlockTable
+from manyheads.papers.exhibits.block_setting import named_table
 from manyheads.sweep import BlockTrainer, Record, Store, Workers, sweep, threads
 
 NAME = "block-scouting"
@@ -38,7 +38,7 @@ class Size:
     steps: int
     budgets: tuple[int, ...]
 
-    def run(self, table: Table, budget: int, rate: float) -> BlockRun:
+    def run(self, table: BlockTable, budget: int, rate: float) -> BlockRun:
         """One head, everything else as in the figure."""
         size = replace(LAPTOP, items=self.items, d_model=self.d_model, steps=self.steps, learning_rate=rate)
         return size.run(table, 1, budget, SEED)
@@ -92,7 +92,7 @@ def _scouted(part: str, size: Size, rates: Sequence[float], store: Store, worker
     return rows
 
 
-def _row(table: Table, record: Record) -> Row:
+def _row(table: BlockTable, record: Record) -> Row:
     """What is kept of a run."""
     run, curve = json.loads(record.run), json.loads(record.curve)
     quarters = {25 * n: curve[n * len(curve) // 4 - 1][1] for n in (1, 2, 3, 4)} if curve else {}
