@@ -51,7 +51,8 @@ class LawComparison:
     @property
     def load(self) -> float:
         """The degrees of freedom that one head needs for all relations, over those it has: m²·g*(m'/m²)/d²."""
-        return float(freedom_needed(self.panel.items, self.panel.relations, 1)) / self.panel.d_model**2
+        panel = self.panel
+        return float(freedom_needed(items=panel.items, relations=panel.relations, heads=1)) / panel.d_model**2
 
     def __str__(self) -> str:
         degree = f", r = {self.panel.degree}" if self.panel.graph == "regular" else ""
@@ -77,7 +78,7 @@ def compared(rows: Rows, scale: Scale) -> list[LawComparison]:
     """Every measured threshold with the law's prediction for its head counts, if the law has one."""
     made = []
     for kind, panel, found, heads in _measured(rows, scale):
-        split = freedom_split(panel.items, panel.relations, panel.d_model, heads=heads)
+        split = freedom_split(items=panel.items, relations=panel.relations, d_model=panel.d_model, heads=heads)
         if split is not None and found.key_budget is not None:
             steps = panel.run(1, 1, 0, scale).steps
             made.append(LawComparison(kind, panel, found.key_budget, split[0] * split[1], steps))

@@ -70,7 +70,7 @@ GAUSSIAN = BlockTable("Gaussian", "gaussian")
 # The most frequent tokens of WikiText-103's validation and test text; NULL is the end of a message.
 SMOLLM2 = BlockTable("SmolLM2-135M-Instruct", "given:a286211d22049ae2", "pca")
 
-# Chosen by block scouting (docs), with one head only and with another seed.
+# Chosen by tools/pages/block_scouting, with one head and another seed (docs/results/block-scouting.md).
 LAPTOP = BlockSetting(
     items=2048,
     d_model=256,
@@ -178,12 +178,12 @@ def _step_seconds(run: BlockRun, device: str) -> float:
     """The time of one step on one thread. It does not depend on the numbers of the table, so these are random."""
     import torch
 
-    from manyheads.block.block_batch import Batch
+    from manyheads.block.block_batch import BlockBatch
     from manyheads.block.block_data import table_of
 
     torch.set_num_threads(1)
     drawn = replace(run, embedding="gaussian", reduction="none")
-    batch = Batch([drawn], [table_of(drawn)], device=device)
+    batch = BlockBatch([drawn], [table_of(drawn)], device=device)
     batch.advance(1)
     begun, steps = time.perf_counter(), 0
     while (taken := time.perf_counter() - begun) < TIMED_SECONDS:

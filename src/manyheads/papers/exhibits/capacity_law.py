@@ -15,9 +15,10 @@ from manyheads.papers.exhibit import Exhibit
 from manyheads.papers.panel import DIAGONAL, THRESHOLDS, Panel, PanelThresholds, found_thresholds, panel_runs
 from manyheads.papers.rows import Rows
 from manyheads.papers.verdict import Verdict, judged, missing
+from manyheads.problem.graph_kinds import PERMUTATION_SLOPE
 from manyheads.training import Run, step_limit
 
-PAPER_SLOPE, PAPER_R2 = 1.19, 0.944
+PAPER_R2 = 0.944
 PAPER_SLOPE_WIDE, PAPER_R2_WIDE = 0.966, 0.992
 TOLERANCE = 0.15  # relative, of the slope
 FROM = 512  # "roughly this behaviour from m ≥ 512 onward"
@@ -64,7 +65,7 @@ def draw_law(rows: Rows, scale: Scale) -> Figure:
             label = f"fit: {line.slope:.2f} x, R² = {line.r_squared:.3f}"
             axes.plot(ends, line.slope * ends, color=BLUE, linewidth=1.4, label=label)
             label = "the paper: 1.19 x, R² = 0.944"
-            axes.plot(ends, PAPER_SLOPE * ends, color=GREY, linestyle="--", linewidth=1.2, label=label)
+            axes.plot(ends, PERMUTATION_SLOPE * ends, color=GREY, linestyle="--", linewidth=1.2, label=label)
             if 1 < len(wide) < len(found):
                 slope = fit_law(wide).slope
                 label = f"without the diamonds: {slope:.2f} x"
@@ -89,7 +90,7 @@ def caption_law(rows: Rows, scale: Scale) -> str:
     return (
         f"{len(found)} problems. D_K* ≈ {two.slope:.3f}·m·log2 m/d_model (95 %: {low:.3f} to {high:.3f}; "
         f"R² {two.r_squared:.3f}, uncentred {two.r_squared_uncentred:.3f}), or {natural.slope:.3f} with the natural "
-        f"logarithm. The paper has {PAPER_SLOPE} with R² {PAPER_R2}, on a grid that it does not state. Bars: "
+        f"logarithm. The paper has {PERMUTATION_SLOPE} with R² {PAPER_R2}, on a grid that it does not state. Bars: "
         "optimistic and conservative D_K*."
     )
 
@@ -101,7 +102,9 @@ def claims_law(rows: Rows, scale: Scale) -> list[Verdict]:
     says = "without the three points d_model = 16, m > 64: slope 0.966, R² = 0.992"
     wanted = sum(not is_narrow(panel) for panel in THRESHOLDS)
     return [
-        _law_verdict("3", "D_K* ≈ 1.19·m·log m/d_model, R² = 0.944", found, len(THRESHOLDS), PAPER_SLOPE, PAPER_R2),
+        _law_verdict(
+            "3", "D_K* ≈ 1.19·m·log m/d_model, R² = 0.944", found, len(THRESHOLDS), PERMUTATION_SLOPE, PAPER_R2
+        ),
         _law_verdict("4", says, wide, wanted, PAPER_SLOPE_WIDE, PAPER_R2_WIDE),
     ]
 

@@ -8,10 +8,8 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import numpy as np
-from jaxtyping import Float
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from numpy import ndarray
 
 from manyheads import construct
 from manyheads.certificate import certify
@@ -23,8 +21,8 @@ from manyheads.papers.rows import Row, Rows
 from manyheads.papers.trial import Scores, Trial
 from manyheads.papers.verdict import Verdict, judged, missing
 from manyheads.problem.embedding_generators import gaussian, one_hot, sparse_binary
-from manyheads.problem.graph import Graph
 from manyheads.problem.graph_generators import permutation_graph, random_graph, regular_graph
+from manyheads.problem.problem import Problem
 
 Construction = Literal["I", "II", "III", "IV"]
 ONES = 1 / 32  # the share of ones in the rows of construction III
@@ -59,8 +57,8 @@ class Build(Trial):
         """m', the number of relations."""
         return self.items * self.degree
 
-    def problem(self) -> tuple[Graph, Float[ndarray, "items d_model"]]:
-        """The graph and the embedding."""
+    def problem(self) -> Problem:
+        """The graph over the embedding."""
         match self.graph:
             case "permutation":
                 graph = permutation_graph(self.items, seed=self.seed)
@@ -70,33 +68,33 @@ class Build(Trial):
                 graph = random_graph(self.items, self.relations, seed=self.seed)
         match self.construction:
             case "I":
-                return graph, one_hot(self.items)
+                return Problem(graph, one_hot(self.items))
             case "III":
-                return graph, sparse_binary(self.items, self.d_model, seed=self.seed, density=ONES)
+                return Problem(graph, sparse_binary(self.items, self.d_model, seed=self.seed, density=ONES))
             case _:
-                return graph, gaussian(self.items, self.d_model, seed=self.seed)
+                return Problem(graph, gaussian(self.items, self.d_model, seed=self.seed))
 
-    def layer(self, graph: Graph, embedding: Float[ndarray, "items d_model"]) -> Layer:
+    def layer(self, problem: Problem) -> Layer:
         """The layer that the paper's algorithm builds."""
         width, size, seed = self.key_width, self.block_size, self.seed
         match self.construction:
             case "I":
-                return construct.one_hot(graph, embedding, key_width=width, seed=seed)
+                return construct.one_hot(problem, key_width=width, seed=seed)
             case "II":
-                return construct.compressive(graph, embedding, key_width=width, block_size=size, seed=seed)
+                return construct.compressive(problem, key_width=width, block_size=size, seed=seed)
             case "III":
-                return construct.incoherent(graph, embedding, key_width=width, block_size=size, seed=seed)
+                return construct.incoherent(problem, key_width=width, block_size=size, seed=seed)
             case "IV":
-                return construct.general(graph, embedding, key_width=width, block_size=size, seed=seed)
+                return construct.general(problem, key_width=width, block_size=size, seed=seed)
 
     def make(self) -> Scores:
         """Whether the layer certifies, and the window of thresholds in units of the layer's own threshold."""
-        graph, embedding = self.problem()
-        layer = self.layer(graph, embedding)
-        certificate = certify(layer, embedding, graph)
+        problem = self.problem()
+        layer = self.layer(problem)
+        certificate = certify(layer, problem)
         best = certificate
         if not certificate.holds and certificate.window[0] < certificate.window[1]:
-            best = certify(construct.calibrate(layer, certificate), embedding, graph)
+            best = certify(construct.calibrate(layer, certificate), problem)
         low, high = (end / layer.threshold for end in certificate.window)
         return {
             "paper": int(certificate.holds),
@@ -223,7 +221,7 @@ def claims(rows: Rows, scale: Scale) -> list[Verdict]:
     works = {problem.construction for problem, line in results.items() if _needed(line, "paper") is not None}
     why = (
         "yardstick: each construction certifies with the paper's threshold from some C on, at one size or more; below "
-        "d_model of about 50·ln m only another threshold, or none, separates (docs/constructions.md)"
+        "d_model of about 50·ln m only another threshold, or none, separates (docs/results/constructions.md)"
     )
     return [judged("18a", says, measured, works == set(CONSTRUCTION_TITLES), why)]
 

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 from manyheads.bounds.upper import many_heads_key_budget, single_head_key_budget
 from manyheads.drawing.style import BLUE, VERMILLION, counting_axis, look, panels, power_axis
+from manyheads.layer.rules import MAX, SOFTMAX, Rule
 from manyheads.papers.effort import Scale
 from manyheads.papers.exhibit import Exhibit
 from manyheads.papers.exhibits.softmax_trials import NeededWidth
@@ -18,7 +19,7 @@ from manyheads.papers.rows import Rows
 D_MODEL = 256
 SIZES = (32, 64, 128, 256, 512, 1024)
 HEADS = (1, 2, 4, 8, 16)
-RULES = ("max", "softmax")
+RULES = (MAX, SOFTMAX)
 CONTEXT, CONTEXTS = 32, 30
 DRAWS, QUICK_DRAWS = 5, 2
 PAPER_SEEDS = 2
@@ -49,8 +50,8 @@ def draw(rows: Rows, scale: Scale) -> Figure:
     with look():
         figure, (line,) = panels(1, 2)
         for axes, rule in zip(line, RULES, strict=True):
-            _panel(axes, _needed(rule, rows, scale), softmax=rule == "softmax")
-            axes.set_title("max" if rule == "max" else f"softmax, contexts of {CONTEXT}")
+            _panel(axes, _needed(rule, rows, scale), softmax=rule is SOFTMAX)
+            axes.set_title("max" if rule is MAX else f"softmax, contexts of {CONTEXT}")
             axes.set_xlabel(f"items m, at $d_{{model}}$ = {D_MODEL}")
         line[0].set_ylabel("key budget $D_K$ needed")
         handles, names = line[0].get_legend_handles_labels()
@@ -75,15 +76,15 @@ def _sizes(scale: Scale) -> list[int]:
     return sizes[::2] if scale.quick else sizes
 
 
-def _seeds(rule: str, items: int, heads: int, scale: Scale) -> list[NeededWidth]:
+def _seeds(rule: Rule, items: int, heads: int, scale: Scale) -> list[NeededWidth]:
     """The runs of one point; a quick reproduction has one seed."""
     seeds = range(scale.seeds or (1 if scale.quick else PAPER_SEEDS))
-    context = (0, 0) if rule == "max" else (CONTEXT, CONTEXTS)
+    context = (0, 0) if rule is MAX else (CONTEXT, CONTEXTS)
     draws, budget = QUICK_DRAWS if scale.quick else DRAWS, BUDGET_PER_ITEM * items
-    return [NeededWidth(rule, items, D_MODEL, heads, draws, budget, seed, *context) for seed in seeds]  # type: ignore[arg-type]
+    return [NeededWidth(str(rule), items, D_MODEL, heads, draws, budget, seed, *context) for seed in seeds]
 
 
-def _needed(rule: str, rows: Rows, scale: Scale) -> Sizes:
+def _needed(rule: Rule, rows: Rows, scale: Scale) -> Sizes:
     """By size, the needs of every head count, where all runs have a row."""
     found = {}
     for items in _sizes(scale):
@@ -127,11 +128,11 @@ def _panel(axes: Axes, found: Sizes, *, softmax: bool) -> None:
         crowded = x >= D_MODEL  # the growth is derived for m ≥ d_model
         if not crowded.any():
             continue
-        through = float(np.exp(np.log(y / law(x, D_MODEL, context_length=context))[crowded].mean()))
+        through = float(np.exp(np.log(y / law(items=x, d_model=D_MODEL, context_length=context))[crowded].mean()))
         growth = np.geomspace(D_MODEL, max(D_MODEL, *found), 50)
         axes.plot(
-            growth, through * law(growth, D_MODEL, context_length=context), color=colour, linestyle="--", linewidth=1,
-            label=f"{name}: derived growth",
+            growth, through * law(items=growth, d_model=D_MODEL, context_length=context), color=colour, linestyle="--",
+            linewidth=1, label=f"{name}: derived growth",
         )  # fmt: skip
     for items, one in several:
         axes.annotate(

@@ -20,10 +20,10 @@ from manyheads.papers.exhibit import Exhibit
 from manyheads.papers.panel import REGULAR, Panel, PanelThresholds, complete, found_thresholds, panel_runs
 from manyheads.papers.rows import Rows
 from manyheads.papers.verdict import Verdict, judged, missing
+from manyheads.problem.graph_kinds import RELATION_SLOPE
 from manyheads.training import Run
 
 CURVES = tuple(panel for panel in REGULAR if panel.degree in (2, 4))  # the panels of Figure 11
-PAPER_SLOPE = 0.46
 FITTED = 16  # the paper's claim covers r ≤ 16
 SLIGHTLY = 0.5  # "slightly below": between this share of the construction's budget and all of it
 JUDGED = 16  # the degree that App. A.3 speaks of
@@ -99,7 +99,7 @@ def draw_degree_law(rows: Rows, scale: Scale) -> Figure:
             axes.errorbar(x, y, yerr=errors, fmt="o", color=BLUE, capsize=3, elinewidth=1)
             for panel, one in found:
                 place = (panel.law(), one.key_budget or 0)
-                below = place[1] < PAPER_SLOPE * place[0]  # the lines run above the point, so its name goes below
+                below = place[1] < RELATION_SLOPE * place[0]  # the lines run above the point, so its name goes below
                 axes.annotate(
                     f"r = {panel.degree}",
                     place,
@@ -112,7 +112,7 @@ def draw_degree_law(rows: Rows, scale: Scale) -> Figure:
             ends, line = np.array([min(x) * 0.8, max(x) * 1.25]), _fit(found)
             label = f"fit, r ≤ {FITTED}: {line.slope:.2f} x"
             axes.plot(ends, line.slope * ends, color=BLUE, linewidth=1.4, label=label)
-            axes.plot(ends, PAPER_SLOPE * ends, color=GREY, linestyle="--", linewidth=1.2, label="the paper: 0.46 x")
+            axes.plot(ends, RELATION_SLOPE * ends, color=GREY, linestyle="--", linewidth=1.2, label="the paper: 0.46 x")
         axes.set_xscale("log")
         axes.set_yscale("log")
         counting_axis(axes.xaxis)
@@ -128,7 +128,7 @@ def caption_degree_law(rows: Rows, scale: Scale) -> str:
     found = found_thresholds(REGULAR, rows, scale)
     shares = ", ".join(f"{(one.key_budget or 0) / panel.law():.2f} at r = {panel.degree}" for panel, one in found)
     return (
-        f"m = 128, d_model = 32, D_K*/x: {shares}. The paper has one constant, {PAPER_SLOPE}, for all of r ≤ {FITTED}: "
+        f"m = 128, d_model = 32, D_K*/x: {shares}. The paper has one constant, {RELATION_SLOPE}, for all of r ≤ {FITTED}: "
         "the key budget follows the number of relations, not the number of items."
     )
 
@@ -145,7 +145,7 @@ def claims_degree_law(rows: Rows, scale: Scale) -> list[Verdict]:
         f"slope {line.slope:.3f}, R² {line.r_squared:.3f}; D_K*/x from {min(shares):.2f} to {max(shares):.2f} "
         f"over r = 1 … {FITTED}"
     )
-    holds = abs(line.slope / PAPER_SLOPE - 1) <= 0.15 and line.r_squared >= 0.9
+    holds = abs(line.slope / RELATION_SLOPE - 1) <= 0.15 and line.r_squared >= 0.9
     why = "yardstick: slope within 15 %, R² ≥ 0.9; the paper's own value at r = 1 (Table 1) is 0.75 x"
     return [judged("9", says, measured, holds, why)]
 
@@ -177,8 +177,10 @@ class DegreeBounds:
 def bounds_of(panel: Panel) -> DegreeBounds:
     """The bounds at a panel's problem."""
     return DegreeBounds(
-        float(bounded_skew_key_budget(panel.items, panel.relations, panel.d_model, constant=1.0)),
-        float(graph_bit_key_budget(panel.items, panel.relations, panel.d_model, bits=BITS)),
+        float(
+            bounded_skew_key_budget(items=panel.items, relations=panel.relations, d_model=panel.d_model, constant=1.0)
+        ),
+        float(graph_bit_key_budget(items=panel.items, relations=panel.relations, d_model=panel.d_model, bits=BITS)),
         float(rank_one_key_budget(panel.relations)),
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
@@ -16,10 +16,12 @@ from manyheads import construct
 from manyheads.construct import RADEMACHER, Block, split_sources
 from manyheads.construct.smallest_construction import draw_layer, separates
 from manyheads.construct.width_limit import limit_tiles
+from manyheads.layer.rules import MAX, rule_named
 from manyheads.papers.trial import Scores, Trial
 from manyheads.problem.embedding_generators import gaussian
 from manyheads.problem.graph import Graph
 from manyheads.problem.graph_generators import permutation_graph
+from manyheads.problem.problem import Problem
 
 # Scores in units of d_k: the head that holds a relation gives it about 1. The logits are β times these units; in the
 # paper β = √d_k.
@@ -106,7 +108,7 @@ class SampledContexts(Trial):
         """Counts: contexts with a source of each kind, wrong sources of each kind, and contexts with an error."""
         graph, embedding = permutation_graph(self.items, seed=self.seed), gaussian(*self._shape, seed=self.seed)
         width, size = self.key_width, self.block_size
-        layer = construct.softmax(graph, embedding, key_width=width, seed=self.seed, block_size=size)
+        layer = construct.softmax(Problem(graph, embedding), key_width=width, seed=self.seed, block_size=size)
         related, units = graph.adjacency(), layer.head_scores(embedding) / width
         rng = np.random.default_rng((self.seed, self.context))
         sharpness, threshold = math.sqrt(width), HALF
@@ -150,7 +152,7 @@ class NeededWidth(Trial):
 
     KIND: ClassVar[str] = "width"
 
-    rule: Literal["max", "softmax"]
+    rule: str  # its name
     items: int
     d_model: int
     heads: int
@@ -167,14 +169,14 @@ class NeededWidth(Trial):
         blocks = split_sources(graph, size=-(-self.items // self.heads))
         rng = np.random.default_rng(self.seed)
         contexts = random_contexts(rng, items=self.items, length=self.context, count=self.contexts)
-        wrong = limit_wrong(graph, embedding, blocks, contexts if self.rule == "softmax" else None)
+        wrong = limit_wrong(graph, embedding, blocks, None if rule_named(self.rule) is MAX else contexts)
         if wrong:
             return {"key_width": None, "limit_wrong": wrong}
 
         def works(width: int, draw: int) -> bool:
             layer = draw_layer(embedding, blocks, width, self.seed + draw)
-            if self.rule == "max":
-                return separates(graph, embedding, layer, "best")
+            if rule_named(self.rule) is MAX:
+                return separates(Problem(graph, embedding), layer, "best")
             return opens(graph, layer.head_scores(embedding) / width, contexts)
 
         def all_work(width: int) -> bool:
