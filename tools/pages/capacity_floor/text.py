@@ -13,7 +13,7 @@ import numpy as np
 from manyheads.bounds import bit_key_budget, freedom_split, paper_key_budget
 from manyheads.capacity.regression import Fit, fit_through_origin
 from manyheads.papers import Scale, read_rows
-from manyheads.papers.exhibits.fig8 import INFERRED
+from manyheads.papers.exhibits.base_grid import INFERRED
 from manyheads.papers.panel import REGULAR, THRESHOLDS, complete
 from tools.pages.rows import DATA, Row, Tables, fill, machine_text, matching, table
 
