@@ -168,10 +168,10 @@ class Paper:
 
     def _check_outputs(self, names: Sequence[str]) -> None:
         """Refuse before the work, which may take hours, what could not be written after it."""
-        from manyheads.files.atomic_files import check_writable, tried_directory
+        from manyheads.files.atomic_files import check_writable, trial_directory
 
         written_as = _written_as(names)
-        with tried_directory(self.out / written_as.PICTURES):
+        with trial_directory(self.out / written_as.PICTURES):
             check_writable(self.out / written_as.NAME, force=True)
             if self.save_rows is not None:
                 check_writable(self.save_rows, force=self.force)

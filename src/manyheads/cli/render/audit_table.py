@@ -15,7 +15,7 @@ from manyheads.cli.render.certificate_table import impossible, in_heads, pairs_t
 from manyheads.cli.render.progress_line import progress
 from manyheads.drawing.geometry import GeometryRows, draw_geometry
 from manyheads.drawing.style import save
-from manyheads.files.model_weights import read_model_weights
+from manyheads.files.model_files import read_model_weights
 from manyheads.planning.geometry import (
     EmbeddingGeometry,
     HeadGeometry,

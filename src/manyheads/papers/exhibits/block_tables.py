@@ -8,8 +8,7 @@ from numpy import ndarray
 
 from manyheads.block.block_data import frozen_table
 from manyheads.errors import InputError
-from manyheads.files.token_rankings import read_ranking
-from manyheads.files.token_tables import KNOWN, read_token_table
+from manyheads.files.token_tables import KNOWN, read_ranking, read_token_table
 from manyheads.papers.exhibits.block_setting import GAUSSIAN, BlockSetting, Table
 from manyheads.training.run import fingerprint
 

@@ -1,11 +1,11 @@
-"""One attention layer, exported by manyheads, as a HookedTransformer; config.json and model.safetensors lie beside it.
+"""One attention layer, exported by manyheads, as a HookedTransformer; config.json and model.safetensors are beside it.
 
 model, threshold, rule = load()
 _, cache = model.run_with_cache(torch.tensor([[3, 14, 15]]))          # a context of items by their numbers
 cache["blocks.0.attn.hook_attn_scores"].amax(1) > threshold           # rule max
 cache["blocks.0.attn.hook_pattern"].sum(1) > threshold                # rule softmax
 
-It needs TransformerLens 2 or 3; version 4 has no HookedTransformer any more.
+It needs TransformerLens 2 or 3; version 4 does not have HookedTransformer.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 
 
 def load(directory: str | Path = Path(__file__).parent) -> tuple[HookedTransformer, float, str]:
-    """The model, and the threshold and the rule by which its heads' scores are joined."""
+    """Load the model, the threshold, and the rule that joins the scores of the heads."""
     from transformer_lens import HookedTransformer, HookedTransformerConfig
 
     config = json.loads((Path(directory) / "config.json").read_text())
-    said = config.pop("manyheads")
+    layer = config.pop("manyheads")
     model = HookedTransformer(HookedTransformerConfig.from_dict(config | {"dtype": getattr(torch, config["dtype"])}))
     weights = load_file(Path(directory) / "model.safetensors")
     with torch.no_grad():
         for parameter in model.parameters():
-            parameter.zero_()  # no positions, no values, no biases: only what the layer has
+            parameter.zero_()  # positions, values and biases stay zero; the queries and keys follow
     unknown = model.load_state_dict(weights, strict=False).unexpected_keys
     if unknown:
-        raise ValueError(f"this version of TransformerLens has no place for {', '.join(unknown)}")
-    return model, float.fromhex(said["threshold"]), said["rule"]
+        raise ValueError(f"this version of TransformerLens does not have the weights {', '.join(unknown)}")
+    return model, float.fromhex(layer["threshold"]), layer["rule"]

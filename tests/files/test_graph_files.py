@@ -7,15 +7,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from manyheads import Graph, InputError, permutation_graph
-from manyheads.files import read_graph, read_labels, write_graph
+from manyheads.files import read_graph, write_graph
 
 TEXT = st.characters(exclude_categories=["Cs"])  # whatever UTF-8 can hold: commas, quotes, line ends, NUL, …
 
 
+@settings(max_examples=60)
 @given(
     items=st.integers(1, 6),
     pairs=st.sets(st.tuples(st.integers(0, 5), st.integers(0, 5))),
@@ -71,12 +72,6 @@ def test_what_an_edge_list_may_look_like(
     assert (graph.items, pairs(graph)) == (items, expected)
 
 
-def test_label_files_of_other_systems(tmp_path: Path) -> None:
-    for text in ("Paris\nRome", "Paris\nRome\n", "Paris\r\nRome\r\n", "Paris\nRome\n\n\n"):
-        (tmp_path / "names.txt").write_bytes(text.encode())
-        assert read_labels(tmp_path / "names.txt") == ("Paris", "Rome")
-
-
 def test_labels_are_numbered_as_given_or_as_they_appear(tmp_path: Path) -> None:
     assert read(tmp_path, "b,a\n").labels == ("b", "a")
     graph = read(tmp_path, "b,a\n", labels=["a", "b", "c"])
@@ -106,12 +101,12 @@ def test_labels_are_numbered_as_given_or_as_they_appear(tmp_path: Path) -> None:
         ("a,\n", {}, "line 1: the label '' is empty"),
         ('a,"b\n', {}, "line 1: unexpected end of data"),
         ("# items: many\n0,1\n", {}, "line 1: 'many' is not a number of items"),
-        ("# items: 3\n# item: a\n# item: b\na,b\n", {}, "says that it has 3 items and names 2"),
+        ("# items: 3\n# item: a\n# item: b\na,b\n", {}, "says that it has 3 items, but names 2"),
         ("# items: 3\na,b\n", {}, "says that it has 3 items, but there are 2 labels"),
         ('# item: "a\na,a\n', {}, "line 1: the label"),
-        ("# item: a\n# item: a\na,a\n", {}, "labels of which 'a' names two items"),
-        ("# item: a\na,a\n", {"labels": ["b"]}, "names its items itself"),
-        ("a,a\n", {"labels": ["b", "a", "b"]}, "labels of which 'b' names two items"),
+        ("# item: a\n# item: a\na,a\n", {}, "these labels: 'a' names two items"),
+        ("# item: a\na,a\n", {"labels": ["b"]}, "names for its items that differ"),
+        ("a,a\n", {"labels": ["b", "a", "b"]}, "these labels: 'b' names two items"),
         ("source,target\n", {}, "holds no relation"),
     ],
 )
@@ -122,13 +117,14 @@ def test_a_line_that_cannot_be_right_is_named(tmp_path: Path, text: str, options
     assert "graph.csv" in str(caught.value)
 
 
-def test_forty_thousand_named_items_take_no_time(tmp_path: Path) -> None:
-    """WN18RR has as many: reading the top of the file must not cost the square of its length."""
-    graph = permutation_graph(40_000, seed=0).with_labels([f"item number {i}" for i in range(40_000)])
+def test_reading_many_names_takes_linear_time(tmp_path: Path) -> None:
+    """WN18RR has 40,000 named items: neither names nor bytes may cost the square of their number."""
+    labels = [f"{i:07}".ljust(500, "x") for i in range(15_000)]
+    graph = Graph(len(labels), np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.int64), tuple(labels))
     write_graph(tmp_path / "graph.csv", graph)
     begun = time.process_time()
     assert read_graph(tmp_path / "graph.csv") == graph
-    assert time.process_time() - begun < 5
+    assert time.process_time() - begun < 1.5
 
 
 def test_text_in_another_encoding_is_refused_by_line(tmp_path: Path) -> None:
@@ -145,7 +141,7 @@ def test_a_file_changed_by_hand_says_which_line_to_delete(tmp_path: Path) -> Non
     write_graph(path, permutation_graph(4, seed=0))
     checksum, rest = path.read_text().split("\n", 1)
     path.write_text(f"{checksum}\n{rest.replace('items: 4', 'items: 5')}")
-    with pytest.raises(InputError, match="line 1: the checksum is not that of what follows"):
+    with pytest.raises(InputError, match="line 1: the checksum does not match the lines after it"):
         read_graph(path)
     path.write_text(rest.replace("items: 4", "items: 5"))
     assert read_graph(path).items == 5
@@ -158,27 +154,3 @@ def test_a_graph_that_a_file_cannot_hold_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="UTF-8"):
         write_graph(tmp_path / "graph.csv", graph.with_labels(["a", "\ud800"]))
     assert not list(tmp_path.iterdir())
-
-
-def test_label_lists(tmp_path: Path) -> None:
-    (tmp_path / "labels.txt").write_text("the\n a\nof\n")
-    (tmp_path / "labels.json").write_text('["the", " a", "\\n"]')
-    assert read_labels(tmp_path / "labels.txt") == ("the", " a", "of")
-    assert read_labels(tmp_path / "labels.json") == ("the", " a", "\n")
-    (tmp_path / "vocab.json").write_text('{"a": 1, "Ġthe": 0, "cat": 2}')
-    assert read_labels(tmp_path / "vocab.json") == ("Ġthe", "a", "cat")
-    for name, text, says in [
-        ("twice.txt", "a\nb\na\n", "'a' as number 1 and again as number 3"),
-        ("broken.json", '["a"', "not JSON"),
-        ("numbers.json", "[1, 2]", "neither a JSON list of strings nor a vocabulary"),
-        ("none.json", "[]", "neither a JSON list of strings nor a vocabulary"),
-        ("gap.json", '{"a": 0, "b": 2}', "nor a vocabulary that numbers all rows"),
-        ("list.json", '{"a": [0], "b": 1}', "nor a vocabulary that numbers all rows"),
-        ("empty.json", "{}", "nor a vocabulary that numbers all rows"),
-    ]:
-        (tmp_path / name).write_text(text)
-        with pytest.raises(InputError, match=says):
-            read_labels(tmp_path / name)
-    (tmp_path / "latin.txt").write_bytes(b"\xe9")
-    with pytest.raises(InputError, match="UTF-8"):
-        read_labels(tmp_path / "latin.txt")

@@ -1,9 +1,9 @@
 """One attention layer, exported by manyheads; this file needs torch and safetensors, and layer.safetensors beside it.
 
-layer = Attention.load()            # or Attention.load("elsewhere/layer.safetensors")
+layer = Attention.load()            # or Attention.load("another/layer.safetensors")
 layer(x)                            # scores of a context with rows x: (..., n, d_model) to (..., n, n)
-layer.recognise(x)                  # which ordered pairs exceed the threshold
-layer(layer.rows([3, 14, 15]))      # the same of items by their numbers, where the embedding was exported too
+layer.recognise(x)                  # whether each ordered pair exceeds the threshold
+layer(layer.rows([3, 14, 15]))      # scores of items by their numbers, if the embedding was exported too
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ from torch import Tensor, nn
 
 
 class Attention(nn.Module):
-    """Heads of query and key weights; a pair (p, q) of a context is recognised where its score exceeds the threshold.
+    """Heads of query and key weights; a pair (p, q) of a context is recognised if its score exceeds the threshold.
 
-    With s_k = (x_p W_Q^k)·(x_q W_K^k) of head k, the rule `max` takes the largest s_k, `sum` adds them, `logsumexp` is
-    log Σ exp s_k; `softmax` adds each head's share exp(s_k/√d_k) among all items of the context, the source included.
+    Let s_k = (x_p W_Q^k)·(x_q W_K^k) be the score of head k. The rule `max` takes the largest s_k, `sum` adds them, and
+    `logsumexp` is log Σ exp s_k. `softmax` adds, over the heads, exp(s_k/√d_k) divided by its sum over all items q of
+    the context, p included.
     """
 
     embedding: Tensor | None  # (items, d_model)
@@ -40,7 +41,7 @@ class Attention(nn.Module):
 
     @classmethod
     def load(cls, path: str | Path = Path(__file__).parent / "layer.safetensors") -> Attention:
-        """The layer in a file that manyheads wrote."""
+        """Load the layer from a file that manyheads wrote."""
         with safe_open(str(path), framework="pt") as file:
             text, names = file.metadata(), file.keys()
             embedding = file.get_tensor("embedding") if "embedding" in names else None
@@ -54,7 +55,7 @@ class Attention(nn.Module):
         return self.embedding[torch.as_tensor(items, device=self.embedding.device)]
 
     def head_scores(self, x: Tensor) -> Tensor:
-        """Every head's raw score of every ordered pair: (..., n, d_model) to (..., heads, n, n)."""
+        """The score s_k of every head and every ordered pair: (..., n, d_model) to (..., heads, n, n)."""
         rows = x.to(self.query.dtype).unsqueeze(-3)
         return (rows @ self.query) @ (rows @ self.key).mT
 
@@ -70,5 +71,5 @@ class Attention(nn.Module):
         return torch.softmax(scores / math.sqrt(self.query.shape[-1]), dim=-1).sum(dim=-3)
 
     def recognise(self, x: Tensor) -> Tensor:
-        """Which ordered pairs of the context are recognised as relations."""
+        """Whether each ordered pair of the context is recognised as a relation."""
         return self(x) > self.threshold
