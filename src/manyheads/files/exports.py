@@ -19,7 +19,7 @@ from manyheads.errors import InputError
 from manyheads.files.atomic_files import check_writable, write_whole
 from manyheads.files.layer_files import pack_layer
 from manyheads.layer.layer import Layer
-from manyheads.layer.rules import SOFTMAX, rule_named
+from manyheads.layer.rules import SOFTMAX
 
 Library = Literal["torch", "transformers", "transformer-lens"]
 LIBRARIES: tuple[Library, ...] = get_args(Library)
@@ -135,7 +135,7 @@ def _lens_files(layer: Layer, embedding: Float32[ndarray, "items d_model"]) -> d
         "normalization_type": None,
         "positional_embedding_type": "standard",  # hooked.py sets the positions to zero
         # hook_attn_scores are then the numbers that the rule joins: s_k, and s_k/√d_k for softmax
-        "use_attn_scale": _is_softmax(layer),
+        "use_attn_scale": layer.rule is SOFTMAX,
         "dtype": str(dtype),
         "device": "cpu",
         "manyheads": {"rule": str(layer.rule), "threshold": layer.threshold.hex()},
@@ -163,7 +163,7 @@ def _t5_files(layer: Layer, embedding: Float32[ndarray, "items d_model"]) -> dic
 
     The threshold is `config.manyheads["threshold"]`.
     """
-    if not _is_softmax(layer):
+    if layer.rule is not SOFTMAX:
         raise InputError(
             f"transformers attends by softmax, so a layer with the rule {layer.rule} goes to torch or transformer-lens"
         )
@@ -233,7 +233,3 @@ def _config_and_model(
     contiguous = {name: np.ascontiguousarray(array) for name, array in weights.items()}
     model = safetensors.numpy.save(contiguous, metadata)
     return {"config.json": (json.dumps(config, indent=2) + "\n").encode(), "model.safetensors": model}
-
-
-def _is_softmax(layer: Layer) -> bool:
-    return rule_named(str(layer.rule)) is SOFTMAX

@@ -13,7 +13,8 @@ from numpy import ndarray
 from manyheads.errors import InputError
 from manyheads.files.atomic_files import write_whole
 from manyheads.files.safetensors_files import TensorFile, pack_tensors, read_tensors
-from manyheads.layer.layer import RULES, Layer
+from manyheads.layer.layer import Layer
+from manyheads.layer.rules import RULES
 
 FORMAT = "manyheads layer"
 VERSION = 1

@@ -18,10 +18,9 @@ from manyheads.planning.advice import Plan
 from manyheads.problem.graph import Graph
 from manyheads.problem.graph_generators import random_graph
 from manyheads.training import Run, fingerprint, step_limit, train, weight_for
-from manyheads.training.run import Aggregation
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Trial:
     """Training by the paper's protocol at one point; a seed whose run did not finish has no score."""
 
@@ -94,7 +93,7 @@ def trials(
             pool.shutdown(wait=False, cancel_futures=True)
             raise
     return [
-        Trial(what, heads, width, tuple(future.result() for future in futures))
+        Trial(what=what, heads=heads, key_width=width, scores=tuple(future.result() for future in futures))
         for (what, heads, width), futures in zip(chosen, asked, strict=True)
     ]
 
@@ -112,7 +111,6 @@ def _score(
     if graph is None and rest:
         graph = random_graph(advice.items, advice.relations, seed=seed)
     drawn = "permutation" if degree == 1 else "regular"
-    rule: Aggregation = "softmax" if advice.rule == "softmax" else "max"
     context = Run.context if advice.context_length is None else advice.context_length
     run = Run(
         items=advice.items,
@@ -123,9 +121,9 @@ def _score(
         graph=drawn if graph is None else fingerprint(graph),
         degree=degree if graph is None else 1,
         embedding="gaussian" if embedding is None else fingerprint(embedding),
-        rule=rule,
+        rule=advice.rule,
         context=context,
         positive_weight=weight_for(graph, context),
-        steps=step_limit(advice.items, advice.d_model, rule),
+        steps=step_limit(advice.items, advice.d_model, advice.rule),
     )
     return train(run, graph=graph, embedding=embedding, progress=lambda _, __: not stop.is_set()).micro_f1

@@ -105,7 +105,7 @@ class RetrievalTask:
     def caveat(self) -> str | None:
         """The reason why the theorems do not cover this task; None if every subset has at least T/4 places."""
         sizes = self.members.sum(axis=1)
-        short = np.flatnonzero(~np.asarray(is_covered(sizes, self.length)))
+        short = np.flatnonzero(~np.asarray(is_covered(subset=sizes, length=self.length)))
         if not short.size:
             return None
         return (
