@@ -11,36 +11,14 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from manyheads import Graph
-from manyheads._native import Fitting64, HardTraining
+from manyheads._native import Fitting64
 from manyheads.construct import Descent, compressive, linear_map, mapped
 from manyheads.construct.fit.descent import Engine, Weights
 from manyheads.construct.fit.starts import SCALE, random_start, shrunk_start
 from manyheads.matching import equitable_matchings, split_by_head
-from manyheads.training.native import _settings
-from manyheads.training.problem import initial_weights, problem_of
-from manyheads.training.run import Run, fingerprint
 
 Method = Callable[[Graph, ndarray, int, int, int], bool]
-CONTEXT_STEPS = 60_000
 NO_WIDENING = Descent(widen=0)
-
-
-def contexts(share: float) -> Method:
-    """The paper's step and contexts, a share of them around hard pairs, the rate decayed over the last half."""
-
-    def method(graph: Graph, rows: ndarray, heads: int, key_width: int, seed: int) -> bool:
-        run = Run(
-            items=graph.items, d_model=rows.shape[1], heads=heads, key_width=key_width, seed=seed,
-            graph=fingerprint(graph), embedding=fingerprint(rows), positive_weight=15.0,
-        )  # fmt: skip
-        settings = _settings(run, problem_of(run, graph=graph, embedding=rows))
-        hard = HardTraining(settings, graph.row_starts, graph.targets, rows, 4 * graph.items)
-        hard.set_weights(*initial_weights(run), 0.0)
-        rates = 1e-3 * np.clip(np.linspace(2, 0, CONTEXT_STEPS, endpoint=False), 0, 1)
-        finding = hard.burst(rates.tolist(), share, 0.2, 1_000, math.inf).finding
-        return bool(finding.low < finding.high)
-
-    return method
 
 
 def full(how: Descent = NO_WIDENING, start: Callable[..., Weights] | None = None, chain: int = 1) -> Method:

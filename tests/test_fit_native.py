@@ -1,4 +1,4 @@
-"""The pass over all pairs against formulas written out, autograd and torch's Adam; hard contexts against the queue."""
+"""The pass over all pairs against formulas written out, autograd and torch's Adam."""
 
 from __future__ import annotations
 
@@ -10,10 +10,7 @@ import torch
 from numpy import ndarray
 
 from manyheads import Graph, gaussian, permutation_graph, power_law_graph, random_graph, star_graph
-from manyheads._native import Fitting32, Fitting64, HardTraining
-from manyheads.training.native import _settings
-from manyheads.training.problem import Stream, initial_weights, problem_of
-from manyheads.training.run import Run, fingerprint
+from manyheads._native import Fitting32, Fitting64
 
 FLOORLESS = -math.inf
 GRAPHS = {
@@ -143,47 +140,6 @@ def test_a_burst_stops_where_a_threshold_separates() -> None:
     assert best[graph.adjacency()].min() > best[~graph.adjacency()].max()
 
 
-def test_hard_contexts_are_drawn_around_the_worst_pairs() -> None:
-    run = Run(items=64, d_model=16, heads=2, key_width=4, seed=0)
-    problem = problem_of(run)
-    hard = HardTraining(_settings(run, problem), problem.graph.row_starts, problem.graph.targets, problem.embedding, 6)
-    hard.set_weights(*initial_weights(run), 0.05)
-    # before any look there is no queue: contexts are the protocol's own
-    ordinary = problem.contexts(Stream.TRAIN, 0, 3)
-    for wanted in ordinary:
-        assert sorted(hard.context(1.0)) == sorted(wanted)
-    finding = hard.burst([], 0.5, 0.2, 10, math.inf).finding
-    query, key, threshold = hard.weights()
-    x = problem.embedding.astype(np.float64)
-    scores = ((x @ query) @ (x @ key).swapaxes(1, 2)).max(0)
-    related = problem.graph.adjacency()
-    costs = np.where(related, threshold + 0.2 - scores, scores - (threshold - 0.2))
-    worst = {tuple(map(int, np.unravel_index(at, costs.shape))) for at in np.argsort(-costs, axis=None)[:6]}
-    assert finding.missed == int((scores[related] <= threshold).sum())
-    seen = set()
-    for _ in range(200):
-        context = hard.context(1.0)
-        assert len(set(context.tolist())) == 16
-        inside = {pair for pair in worst if set(pair) <= set(context.tolist())}
-        assert inside, "a hard context holds a hard pair"
-        seen |= inside
-    assert seen == worst
-    assert sum(bool({p for p in worst if set(p) <= set(hard.context(0.0).tolist())}) for _ in range(50)) < 40
-
-
-def test_training_on_hard_contexts_reaches_no_errors() -> None:
-    run = Run(items=64, d_model=16, heads=4, key_width=6, seed=0)
-    problem = problem_of(run)
-    hard = HardTraining(
-        _settings(run, problem), problem.graph.row_starts, problem.graph.targets, problem.embedding, 256
-    )
-    hard.set_weights(*initial_weights(run), 0.0)
-    rates = list(1e-3 * np.clip(np.linspace(2, 0, 40_000, endpoint=False), 0, 1))
-    burst = hard.burst(rates, 0.5, 0.2, 500, math.inf)
-    assert burst.finding.low < burst.finding.high
-    assert burst.steps < 40_000
-
-
 def test_bad_shapes_are_refused() -> None:
     graph, rows = permutation_graph(20, seed=0), gaussian(20, 4, seed=0)
     with pytest.raises(ValueError, match="another number of rows"):
@@ -193,6 +149,3 @@ def test_bad_shapes_are_refused() -> None:
     fitting = Fitting32(graph.row_starts, graph.targets, rows, 1, 2, 1)
     with pytest.raises(ValueError, match="another shape"):
         fitting.set_weights(*weights(1, 4, 3), 0.0)
-    run = Run(items=20, d_model=4, heads=1, key_width=2, seed=0, graph=fingerprint(graph), context=8)
-    with pytest.raises(ValueError, match="16 items"):
-        HardTraining(_settings(run, problem_of(run, graph=graph)), graph.row_starts, graph.targets, rows, 6)

@@ -56,8 +56,13 @@ public:
     virtual std::int64_t steps() const = 0;
 };
 
-// T is float or double; defined in training_float.cpp and training_double.cpp.
+// Defined in train.hpp. Compiled for each T (float, double) and each FIXED (16, or 0 for any context length) in a file of its own.
+template <class T, int FIXED>
+std::unique_ptr<Engine> make_trainer(const Settings &s, Relations relations, const float *embedding, const double *messages);
+
 template <class T>
-std::unique_ptr<Engine> make_engine(const Settings &s, Relations relations, const float *embedding, const double *messages);
+std::unique_ptr<Engine> make_engine(const Settings &s, Relations relations, const float *embedding, const double *messages) {
+    return (s.context == 16 ? make_trainer<T, 16> : make_trainer<T, 0>)(s, std::move(relations), embedding, messages);
+}
 
 }  // namespace manyheads

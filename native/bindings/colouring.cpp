@@ -1,4 +1,4 @@
-#include "colouring.hpp"
+#include "colouring/colouring.hpp"
 
 #include <memory>
 

@@ -3,7 +3,7 @@
 #include <nanobind/ndarray.h>
 
 #include "arrays.hpp"
-#include "product.hpp"
+#include "engine/product.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;

@@ -9,7 +9,7 @@
 #include <memory>
 #include <stdexcept>
 
-#include "contexts.hpp"
+#include "engine/contexts.hpp"
 
 namespace manyheads {
 

@@ -10,8 +10,8 @@
 #include <optional>
 
 #include "arrays.hpp"
-#include "engine.hpp"
-#include "simd.hpp"
+#include "engine/engine.hpp"
+#include "engine/simd.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;

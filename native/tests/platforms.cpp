@@ -1,8 +1,8 @@
 // Trains and fits small problems of every kind and prints what came of it, for native/platforms.sh to compare.
 #include <cstdio>
 
-#include "fitting.hpp"
-#include "train.hpp"
+#include "fitting/fitting.hpp"
+#include "engine/train.hpp"
 
 using namespace manyheads;
 

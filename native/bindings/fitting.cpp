@@ -7,7 +7,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "arrays.hpp"
-#include "fitting.hpp"
+#include "fitting/fitting.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
