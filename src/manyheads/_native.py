@@ -1,9 +1,9 @@
 """The compiled kernels, for the newest instruction set that this build has and this CPU can run.
 
-`native/CMakeLists.txt` builds one extension module `_kernels_LEVEL` for each instruction set (level): `native` in a build
-for one machine; `v2`, `v3`, `v4` in a wheel for x86-64; `baseline` in a wheel for another kind of CPU. This module loads
-one of them and has its names; `isa` is the level. Set the environment variable MANYHEADS_ISA to choose another level.
-The types of the names are in `_native.pyi`.
+`native/CMakeLists.txt` builds one extension module `_kernels_LEVEL` for each instruction set (level): `native` in a
+build for one machine; `v2`, `v3` and `v4` in a wheel for x86-64; `baseline` in a wheel for another kind of CPU. This
+module loads one of them and takes over its names. `isa` is the loaded level. The environment variable MANYHEADS_ISA
+selects another level. The types of the names are in `_native.pyi`.
 """
 
 from __future__ import annotations
