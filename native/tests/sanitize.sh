@@ -1,24 +1,34 @@
 #!/usr/bin/env bash
-# Builds the compiled parts with AddressSanitizer and UndefinedBehaviorSanitizer and runs their tests on that build.
-# usage: native/sanitize.sh PYTHON [TEST…]    (PYTHON: the interpreter of an environment with the dev extra)
+# Builds the compiled parts with AddressSanitizer and UndefinedBehaviorSanitizer, and runs the unit tests in C++ and the
+# tests of the compiled parts in Python on that build.
+# usage: native/tests/sanitize.sh PYTHON [TEST…]    (PYTHON: the interpreter of an environment with the dev extra)
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 python=$1
 shift
 tests=("$@")
-[ ${#tests[@]} -gt 0 ] || tests=(tests/test_training_native*.py tests/test_contexts.py tests/test_matching*.py tests/test_product.py)
+if [ ${#tests[@]} -eq 0 ]; then
+    # by name, wherever in tests/ they are; they must not import torch, which the sanitizers slow down too much
+    mapfile -t tests < <(find tests \( -name 'test_training_native*.py' -o -name 'test_contexts.py' -o -name 'test_matching*.py' \
+        -o -name 'test_product.py' -o -name 'test_fit_native.py' \) | sort)
+    [ ${#tests[@]} -ge 6 ] || { echo "sanitizers: of six test files only these were found: ${tests[*]}"; exit 1; }
+fi
 
-# Python is not built with the sanitizers, so their library comes first by preloading; with it the one whose exceptions it watches.
+# Python is not built with the sanitizers, so their library has to be loaded first, by LD_PRELOAD. libstdc++ is loaded with
+# it, because the sanitizer replaces the function of libstdc++ that throws exceptions.
 library() { ${CXX:-c++} -print-file-name="$1"; }
 asan=$(library libasan.so)
 [ -e "$asan" ] || { echo "sanitizers: not run, this compiler has no libasan.so"; exit 0; }
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-"$python" -m pip install --quiet --no-deps --target "$work/site" . \
-    -C build-dir="$work/build" -C cmake.define.MANYHEADS_SANITIZE=address,undefined
+"$python" -m pip install --quiet --no-deps --target "$work/site" . ${PIP_OPTIONS:-} -C build-dir="$work/build" \
+    -C cmake.define.MANYHEADS_SANITIZE=address,undefined -C cmake.define.MANYHEADS_PORTABLE=OFF -C cmake.define.MANYHEADS_TESTS=ON
 
-# The editable install would hand out the ordinary build: its finder has to go before manyheads is imported.
+export ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
+"$work/build/tests/unit_tests"
+
+# In an editable install, a finder would import the ordinary build. It has to be removed before manyheads is imported.
 cat > "$work/run.py" <<'PYTHON'
 import sys
 
@@ -26,12 +36,11 @@ sys.meta_path[:] = [finder for finder in sys.meta_path if "Redirecting" not in t
 sys.path.insert(0, sys.argv[1])
 import pytest
 
-import manyheads._native
+from manyheads import _kernels_native
 
-assert manyheads._native.__file__.startswith(sys.argv[1]), manyheads._native.__file__
-# the type checks of the ordinary run would have to come before the import above
+assert _kernels_native.__file__.startswith(sys.argv[1]), _kernels_native.__file__
+# without the type checks of the ordinary run: their hook would have to be there before the import above
 sys.exit(pytest.main(["-p", "no:cacheprovider", "-o", "addopts=-q --import-mode=importlib --capture=no", *sys.argv[2:]]))
 PYTHON
 
-LD_PRELOAD="$asan $(library libstdc++.so)" ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
-    "$python" "$work/run.py" "$work/site" "${tests[@]}"
+LD_PRELOAD="$asan $(library libstdc++.so)" "$python" "$work/run.py" "$work/site" "${tests[@]}"
