@@ -56,13 +56,8 @@ public:
     virtual std::int64_t steps() const = 0;
 };
 
-// Defined in train.hpp. Compiled for each T (float, double) and each FIXED (16, or 0 for any context length) in a file of its own.
-template <class T, int FIXED>
-std::unique_ptr<Engine> make_trainer(const Settings &s, Relations relations, const float *embedding, const double *messages);
-
+// T is float or double. Compiled in train_float.cpp and train_double.cpp.
 template <class T>
-std::unique_ptr<Engine> make_engine(const Settings &s, Relations relations, const float *embedding, const double *messages) {
-    return (s.context == 16 ? make_trainer<T, 16> : make_trainer<T, 0>)(s, std::move(relations), embedding, messages);
-}
+std::unique_ptr<Engine> make_engine(const Settings &s, Relations relations, const float *embedding, const double *messages);
 
 }  // namespace manyheads

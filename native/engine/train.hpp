@@ -135,9 +135,10 @@ private:
     bool prepared_ = false;
 };
 
-template <class T, int FIXED>
-std::unique_ptr<Engine> make_trainer(const Settings &s, Relations relations, const float *embedding, const double *messages) {
-    return std::make_unique<Trainer<T, FIXED>>(s, std::move(relations), embedding, messages);
+template <class T>
+std::unique_ptr<Engine> make_engine(const Settings &s, Relations relations, const float *embedding, const double *messages) {
+    if (s.context == 16) return std::make_unique<Trainer<T, 16>>(s, std::move(relations), embedding, messages);
+    return std::make_unique<Trainer<T, 0>>(s, std::move(relations), embedding, messages);
 }
 
 }  // namespace manyheads
