@@ -16,7 +16,7 @@ from pathlib import Path
 from manyheads.capacity import measure
 from manyheads.machine import cores, machine
 from manyheads.sweep import Ended, LayerTrainer, Store, Workers, dask, grid, sweep, threads
-from manyheads.sweep.record import COLUMNS
+from manyheads.sweep.store.record import COLUMNS
 from manyheads.training import Run, step_limit, train
 
 RUN_SECONDS = 0.2

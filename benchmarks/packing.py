@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from manyheads import Graph, power_law_graph, random_graph
-from manyheads.matching import equitable_matchings, lemma_matchings
+from manyheads.construct.matching import equitable_matchings, lemma_matchings
 
 T = TypeVar("T")
 LIMIT = 10  # seconds for each packing of the large graphs

@@ -28,7 +28,7 @@ import tyro
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from manyheads.training.problem import Problem, Stream, initial_weights, problem_of
+from manyheads.training.data import Problem, Stream, initial_weights, problem_of
 from manyheads.training.run import Run
 
 WARM_UP = 50

@@ -17,7 +17,7 @@ import numpy as np
 import tyro
 from jax import Array
 
-from manyheads.training.problem import Stream, initial_weights, problem_of
+from manyheads.training.data import Stream, initial_weights, problem_of
 from manyheads.training.run import Run
 
 SLICES = 10  # calls that make up the training; the best counts

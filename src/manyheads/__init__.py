@@ -2,14 +2,13 @@
 
 from typing import TYPE_CHECKING
 
-from manyheads.on_demand import on_demand
+from manyheads.lazy import on_demand
 
 if TYPE_CHECKING:
     from manyheads import construct
     from manyheads.block import BlockOutcome, BlockRun, frozen_table, train_blocks
     from manyheads.capacity import Budget, Capacity, Goal, measure
     from manyheads.certificate import Certificate, certify
-    from manyheads.embedding import gaussian, one_hot, sparse_binary
     from manyheads.errors import InputError
     from manyheads.files import (
         read_embedding,
@@ -20,7 +19,11 @@ if TYPE_CHECKING:
         write_graph,
         write_layer,
     )
-    from manyheads.generators import (
+    from manyheads.layer.layer import Layer
+    from manyheads.planning import Plan, audit, plan
+    from manyheads.problem.embedding_generators import gaussian, one_hot, sparse_binary
+    from manyheads.problem.graph import Graph, graph_from_networkx, graph_from_rustworkx
+    from manyheads.problem.graph_generators import (
         permutation_graph,
         positional_graph,
         power_law_graph,
@@ -28,9 +31,6 @@ if TYPE_CHECKING:
         regular_graph,
         star_graph,
     )
-    from manyheads.graph import Graph, graph_from_networkx, graph_from_rustworkx
-    from manyheads.layer import Layer
-    from manyheads.planning import Plan, audit, plan
     from manyheads.sweep import Store
     from manyheads.training import Outcome, Run, fingerprint, step_limit, train
 
@@ -84,7 +84,7 @@ _ROOMS = {
     "capacity": ("Budget", "Capacity", "Goal", "measure"),
     "certificate": ("Certificate", "certify"),
     "construct": (),
-    "embedding": ("gaussian", "one_hot", "sparse_binary"),
+    "problem.embedding_generators": ("gaussian", "one_hot", "sparse_binary"),
     "errors": ("InputError",),
     "files": (
         "read_embedding",
@@ -95,7 +95,7 @@ _ROOMS = {
         "write_graph",
         "write_layer",
     ),
-    "generators": (
+    "problem.graph_generators": (
         "permutation_graph",
         "positional_graph",
         "power_law_graph",
@@ -103,8 +103,8 @@ _ROOMS = {
         "regular_graph",
         "star_graph",
     ),
-    "graph": ("Graph", "graph_from_networkx", "graph_from_rustworkx"),
-    "layer": ("Layer",),
+    "problem.graph": ("Graph", "graph_from_networkx", "graph_from_rustworkx"),
+    "layer.layer": ("Layer",),
     "planning": ("Plan", "audit", "plan"),
     "sweep": ("Store",),
     "training": ("Outcome", "Run", "fingerprint", "step_limit", "train"),

@@ -5,8 +5,9 @@
 `inverse` the same questions the other way round.
 """
 
-from manyheads.bounds.cost import Shape
+from manyheads.bounds.channel_cost import Shape
 from manyheads.bounds.counting import ln_binomial, ln_graphs, ln_permutations
+from manyheads.bounds.head_bounds import RetrievalBounds, retrieval_bounds, retrieval_exponent, retrieval_length
 from manyheads.bounds.laws import (
     constraint_positives,
     constraint_share,
@@ -27,7 +28,6 @@ from manyheads.bounds.lower import (
     softmax_margin_key_budget,
 )
 from manyheads.bounds.neighbours import Neighbour, neighbours
-from manyheads.bounds.retrieval import RetrievalBounds, retrieval_bounds, retrieval_exponent, retrieval_length
 
 __all__ = [
     "Neighbour",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from manyheads.bounds.cost import Shape
+from manyheads.bounds.channel_cost import Shape
 
 
 @dataclass(frozen=True)

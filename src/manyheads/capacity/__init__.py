@@ -1,13 +1,13 @@
 """From many runs to the quantity everyone wants: D_K*, with honest error bars."""
 
-from manyheads.capacity.fit import Fit, fit_affine, fit_through_origin
 from manyheads.capacity.goal import Goal
-from manyheads.capacity.laws import Law, Measured, fit_laws
-from manyheads.capacity.measure import Budget, Capacity, Watch, measure
+from manyheads.capacity.measured_laws import Law, Measured, fit_laws
+from manyheads.capacity.measurement import Budget, Capacity, Watch, measure
 from manyheads.capacity.point import Point, points
+from manyheads.capacity.regression import Fit, fit_affine, fit_through_origin
 from manyheads.capacity.search import Bracket, Search
-from manyheads.capacity.stored import Problem, problems
-from manyheads.capacity.threshold import Threshold, threshold
+from manyheads.capacity.store_summary import Problem, problems
+from manyheads.capacity.thresholds import Threshold, threshold
 
 __all__ = [
     "Bracket",

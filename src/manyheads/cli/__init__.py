@@ -10,22 +10,23 @@ from collections.abc import Callable, Mapping, Sequence
 
 import tyro
 
-from manyheads.cli.answer import Answer, Command, rendered
-from manyheads.cli.attend import Attend
-from manyheads.cli.audit import Audit
-from manyheads.cli.bench import Bench
-from manyheads.cli.block import Block
-from manyheads.cli.certify import Certify
-from manyheads.cli.compile import Compile
-from manyheads.cli.export import Export
-from manyheads.cli.heads import Heads
-from manyheads.cli.measure import Measure
-from manyheads.cli.paper import Paper
-from manyheads.cli.plan import Plan
-from manyheads.cli.results import Results
-from manyheads.cli.retrieve import Retrieve
-from manyheads.cli.train import Train
+from manyheads.cli.commands.attend import Attend
+from manyheads.cli.commands.audit import Audit
+from manyheads.cli.commands.bench import Bench
+from manyheads.cli.commands.block import Block
+from manyheads.cli.commands.certify import Certify
+from manyheads.cli.commands.compile import Compile
+from manyheads.cli.commands.export import Export
+from manyheads.cli.commands.heads import Heads
+from manyheads.cli.commands.measure import Measure
+from manyheads.cli.commands.paper import Paper
+from manyheads.cli.commands.plan import Plan
+from manyheads.cli.commands.results import Results
+from manyheads.cli.commands.retrieve import Retrieve
+from manyheads.cli.commands.train import Train
+from manyheads.cli.render.answer import Answer, Command, rendered
 from manyheads.errors import InputError
+from manyheads.layer.rules import Rule
 
 COMMANDS: dict[str, Callable[..., Command]] = {
     "plan": Plan,
@@ -103,6 +104,8 @@ def _plain(value: object) -> object:
             return {name: _plain(part) for name, part in value.items()}
         case list() | tuple():
             return [_plain(part) for part in value]
+        case Rule():
+            return value.name
         case float():
             return value if math.isfinite(value) else None
         case _:

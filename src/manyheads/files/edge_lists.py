@@ -24,8 +24,8 @@ from pathlib import Path
 import numpy as np
 
 from manyheads.errors import InputError
-from manyheads.files.whole import read_whole, write_whole
-from manyheads.graph import Graph
+from manyheads.files.atomic_files import read_whole, write_whole
+from manyheads.problem.graph import Graph
 
 HEADING = ("source", "target")
 DELIMITERS = {".csv": ",", ".tsv": "\t"}

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 from manyheads.errors import InputError
+from manyheads.files.atomic_files import read_whole
 from manyheads.files.gguf_files import GGUF_SUFFIX, read_gguf_tokens
-from manyheads.files.whole import read_whole
 
 
 def read_labels(path: str | Path) -> tuple[str, ...]:

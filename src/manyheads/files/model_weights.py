@@ -11,10 +11,10 @@ import numpy as np
 from jaxtyping import Float, Float32
 from numpy import ndarray
 
-from manyheads.architectures import Architecture
+from manyheads.bounds.architectures import Architecture
 from manyheads.errors import InputError
 from manyheads.files.gguf_files import GGUF_SUFFIX, read_gguf_tensors
-from manyheads.files.models import EMBEDDINGS, FUSED, KEYS, QUERIES
+from manyheads.files.model_configs import EMBEDDINGS, FUSED, KEYS, QUERIES
 
 NORMS = re.compile(r"(?:^|\.)(\d+)\.(?:input_layernorm|attention_norm|attn_norm|ln_1)\.weight$")
 
@@ -86,7 +86,7 @@ def _tensors(path: Path, wanted: Callable[[str], bool]) -> dict[str, Float32[nda
         return read_gguf_tensors(path, wanted)
     if path.suffix != ".safetensors":
         raise InputError(f"{path} holds no weights that are read here: its name must end in .safetensors or .gguf")
-    from manyheads.files.tensors import read_tensors
+    from manyheads.files.safetensors_files import read_tensors
 
     file = read_tensors(path)
     return {name: file.floats(name).astype(np.float32) for name in file.tensors if wanted(name)}

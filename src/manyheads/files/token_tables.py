@@ -13,10 +13,10 @@ from jaxtyping import Float32
 from numpy import ndarray
 
 from manyheads.errors import InputError
-from manyheads.files.embeddings import TOKEN_EMBEDDING, checked_rows, read_embedding
+from manyheads.files.embedding_files import TOKEN_EMBEDDING, checked_rows, read_embedding
 from manyheads.files.gguf_files import GGUF_SUFFIX
 from manyheads.files.gguf_vocabulary import read_gguf_vocabulary
-from manyheads.files.models import EMBEDDINGS, tensor_shapes
+from manyheads.files.model_configs import EMBEDDINGS, tensor_shapes
 from manyheads.files.tokenizer_files import Tokenizer, gguf_tokenizer, read_tokenizer
 
 GPT2_REPOSITORY, GPT2_SHAPE, GPT2_END = "openai-community/gpt2", (50257, 768), 50256

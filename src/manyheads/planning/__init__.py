@@ -1,11 +1,11 @@
 """Plan: advice from the bounds, the laws and what training was seen to need."""
 
 from manyheads.planning.advice import Plan, plan
-from manyheads.planning.audit import Audit, audit
+from manyheads.planning.advice_check import Trial, trials
 from manyheads.planning.guarantee import Guarantee
+from manyheads.planning.model_audit import Audit, audit
 from manyheads.planning.prediction import Prediction, predict
 from manyheads.planning.split import Alternative, Split, split
-from manyheads.planning.trial import Trial, trials
 
 __all__ = [
     "Alternative",

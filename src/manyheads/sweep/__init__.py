@@ -2,16 +2,16 @@
 
 from typing import TYPE_CHECKING
 
-from manyheads.on_demand import on_demand
+from manyheads.lazy import on_demand
 
 if TYPE_CHECKING:
     from manyheads.sweep.block_trainer import BlockTrainer
     from manyheads.sweep.executors import Workers, dask, processes, threads
     from manyheads.sweep.grids import grid
-    from manyheads.sweep.record import Ended, Record
     from manyheads.sweep.retrieval_trainer import RetrievalTrainer
     from manyheads.sweep.runner import Progress, sweep
-    from manyheads.sweep.store import Store
+    from manyheads.sweep.store.record import Ended, Record
+    from manyheads.sweep.store.store import Store
     from manyheads.sweep.trainer import GroupTrainer, LayerTrainer, Trainer
 
 __all__ = [
@@ -39,10 +39,10 @@ __getattr__ = on_demand(
         "block_trainer": ["BlockTrainer"],
         "executors": ["Workers", "dask", "processes", "threads"],
         "grids": ["grid"],
-        "record": ["Ended", "Record"],
+        "store.record": ["Ended", "Record"],
         "runner": ["Progress", "sweep"],
         "retrieval_trainer": ["RetrievalTrainer"],
-        "store": ["Store"],
+        "store.store": ["Store"],
         "trainer": ["GroupTrainer", "LayerTrainer", "Trainer"],
     },
 )

@@ -9,11 +9,11 @@ from importlib.util import find_spec
 from jaxtyping import Float
 from numpy import ndarray
 
-from manyheads.block.problem import table_refusal
-from manyheads.block.run import BlockRun
-from manyheads.block.train import train_blocks
+from manyheads.block.block_data import table_refusal
+from manyheads.block.block_run import BlockRun
+from manyheads.block.block_training import train_blocks
 from manyheads.errors import InputError
-from manyheads.sweep.record import Ended
+from manyheads.sweep.store.record import Ended
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +38,7 @@ class BlockTrainer:
         """Torch and its device must be here, and the table the one that the run names."""
         if find_spec("torch") is None:
             return "a block needs torch: install manyheads[torch]"
-        from manyheads.training.reference.devices import device_named
+        from manyheads.training.devices import device_named
 
         try:
             device_named(self.device)

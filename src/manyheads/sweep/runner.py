@@ -13,10 +13,10 @@ from queue import Empty, SimpleQueue
 
 from manyheads.errors import InputError
 from manyheads.sweep.executors import Borrowed, Workers, threads
-from manyheads.sweep.record import FINISHED, Meant, Record, Status
-from manyheads.sweep.store import Store
+from manyheads.sweep.store.record import FINISHED, Meant, Record, Status
+from manyheads.sweep.store.store import Store
 from manyheads.sweep.trainer import GroupTrainer, LayerTrainer, Trainer
-from manyheads.sweep.work import Task, stoppable, work
+from manyheads.sweep.worker import Task, stoppable, work
 
 TASK_SECONDS = 1.0  # runs shorter than this travel together
 IN_FLIGHT = 2  # tasks a worker: the one it trains and the one that waits for it

@@ -2,13 +2,13 @@
 
 from typing import TYPE_CHECKING
 
-from manyheads.on_demand import on_demand
+from manyheads.lazy import on_demand
 
 if TYPE_CHECKING:
     from manyheads.training.engines import train
-    from manyheads.training.limits import step_limit
     from manyheads.training.outcome import Check, Outcome, Progress
     from manyheads.training.run import Run, fingerprint, weight_for
+    from manyheads.training.step_limits import step_limit
 
 __all__ = ["Check", "Outcome", "Progress", "Run", "fingerprint", "step_limit", "train", "weight_for"]
 
@@ -17,7 +17,7 @@ __getattr__ = on_demand(
     __name__,
     {
         "engines": ["train"],
-        "limits": ["step_limit"],
+        "step_limits": ["step_limit"],
         "outcome": ["Check", "Outcome", "Progress"],
         "run": ["Run", "fingerprint", "weight_for"],
     },

@@ -13,10 +13,10 @@ from jaxtyping import Float32
 from numpy import ndarray
 
 from manyheads.errors import InputError
+from manyheads.files.atomic_files import check_writable, write_whole
 from manyheads.files.exports import t5, transformer_lens
-from manyheads.files.layers import pack_layer
-from manyheads.files.whole import check_writable, write_whole
-from manyheads.layer import Layer
+from manyheads.files.layer_files import pack_layer
+from manyheads.layer.layer import Layer
 
 Library = Literal["torch", "transformers", "transformer-lens"]
 LIBRARIES: tuple[Library, ...] = get_args(Library)

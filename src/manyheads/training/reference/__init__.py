@@ -15,9 +15,9 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
+from manyheads.training.data import Problem, Stream
 from manyheads.training.outcome import Check, Outcome, Progress, Stopped, Tally, finish
-from manyheads.training.problem import Problem, Stream
-from manyheads.training.reference.batch import Batch
+from manyheads.training.reference.layer_batch import Batch
 from manyheads.training.run import Run
 
 __all__ = ["Batch", "train_runs"]

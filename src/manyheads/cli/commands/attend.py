@@ -1,0 +1,136 @@
+"""`manyheads attend`: type words, see what attends to what."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import tyro
+
+from manyheads.cli.render.answer import Answer, Flag, rendered
+from manyheads.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from manyheads.layer.vocabulary import Attention, Vocabulary
+
+PROMPT = "words> "
+MOST_SHOWN = 40  # lines; --json has all
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attend:
+    """Show which words attend to which, by how much, and through which head.
+
+    Several words are one context. One word alone is shown with all items it attends to, and all that attend to it.
+    Without words, they are asked for line by line. A word stands for its label and for that label at the beginning of
+    a word, as tokenisers mark it (Ġcat, ▁cat).
+    """
+
+    layer: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="LAYER")]
+    """The layer, a .safetensors file that manyheads wrote."""
+    words: Annotated[
+        tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="[WORD …]", help_behavior_hint="")
+    ] = ()
+    """Labels of items, or their numbers where there are no labels."""
+    embedding: Annotated[Path, tyro.conf.arg(metavar="FILE")]
+    """The embedding (.npy, .safetensors, .gguf)."""
+    labels: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = None
+    """The items' names in the order of the embedding's rows: one a line, a .json list or vocabulary, a .gguf."""
+    tensor: Annotated[str | None, tyro.conf.arg(metavar="NAME", help_behavior_hint="")] = None
+    """Which tensor is the embedding, where a safetensors file holds several."""
+    json: Flag = False
+    """Print JSON instead of a table."""
+
+    def run(self) -> Answer:
+        """Read, look up, tell; without words, ask for them until there are no more."""
+        from manyheads.files import read_embedding, read_labels, read_layer
+        from manyheads.layer.vocabulary import Vocabulary
+
+        layer, embedding = read_layer(self.layer), read_embedding(self.embedding, tensor=self.tensor)
+        labels = None if self.labels is None else read_labels(self.labels)
+        vocabulary = Vocabulary(layer, embedding, labels)
+        if self.words:
+            return asked(vocabulary, self.words)
+        if self.json:
+            raise InputError("--json answers the words it is given, and none are given")
+        return replace(_converse(vocabulary), shown=())
+
+
+def asked(vocabulary: Vocabulary, words: tuple[str, ...]) -> Answer:
+    """What there is to say about these words; yes where anything attends."""
+    items = vocabulary.items(words)
+    if len(words) == 1:
+        found = list(dict.fromkeys([*vocabulary.all_from(items), *vocabulary.all_to(items)]))  # a loop is in both
+        where = f"all {len(vocabulary.embedding)} items"
+    else:
+        found = vocabulary.within(items)
+        where = f"the context {' '.join(map(vocabulary.name, items))}"
+    return Answer(
+        facts={
+            "words": list(words),
+            "items": [{"item": item, "label": vocabulary.name(item)} for item in items],
+            "threshold": vocabulary.layer.threshold,
+            "attends": [_fact(vocabulary, attention) for attention in found],
+        },
+        shown=_shown(vocabulary, found, where),
+        yes=bool(found),
+    )
+
+
+def _shown(vocabulary: Vocabulary, found: list[Attention], where: str) -> list[RenderableType]:
+    from rich.table import Table
+    from rich.text import Text
+
+    if not found:
+        return [Text(f"nothing attends to anything among {where}")]
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for heading, justify in (("word", "left"), ("attends to", "left"), ("score", "right"), ("margin", "right")):
+        table.add_column(heading, justify=justify)  # type: ignore[arg-type]
+    table.add_column("head", justify="right")
+    for one in found[:MOST_SHOWN]:
+        names = map(Text, (vocabulary.name(one.source), vocabulary.name(one.target)))
+        table.add_row(*names, f"{one.score:.4g}", f"{one.margin:.3g}", str(one.head))
+    more = [Text(f"… and {len(found) - MOST_SHOWN} more: --json has all")] if len(found) > MOST_SHOWN else []
+    return [table, *more]
+
+
+def _fact(vocabulary: Vocabulary, one: Attention) -> dict[str, object]:
+    return {
+        "source": vocabulary.name(one.source),
+        "target": vocabulary.name(one.target),
+        "score": one.score,
+        "margin": one.margin,
+        "head": one.head,
+    }
+
+
+def _converse(vocabulary: Vocabulary) -> Answer:
+    """Answer line by line; what was typed wrongly is a sentence, and the talk goes on."""
+    answers: list[Answer] = []
+    while (line := _line()) is not None:
+        try:
+            words = tuple(shlex.split(line))
+        except ValueError:
+            words = tuple(line.split())  # an apostrophe is no quotation mark
+        if not words:
+            continue
+        try:
+            answers.append(asked(vocabulary, words))
+            print(rendered(answers[-1].shown), flush=True)
+        except InputError as error:
+            print(error, flush=True)
+    if not answers:
+        raise InputError("no word was given")
+    return answers[-1]
+
+
+def _line() -> str | None:
+    try:
+        return input(PROMPT if sys.stdin.isatty() else "")
+    except EOFError:
+        return None

@@ -1,0 +1,91 @@
+"""`manyheads heads`: what the heads of a trained block do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import tyro
+
+from manyheads.cli.render.answer import Answer, Flag
+from manyheads.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from manyheads.block.head_roles import HeadWork
+
+
+@dataclass(frozen=True, kw_only=True)
+class Heads:
+    """Tell which head of a trained block serves which query: how much of its attention goes to the successor's pair."""
+
+    block: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="BLOCK")]
+    """A block that `manyheads block -o` wrote."""
+    per_query: int = 16
+    """Test contexts for each query, about."""
+    device: str = "cpu"
+    """Where the attention is worked out, as PyTorch calls it."""
+    save_figure: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = None
+    """Draw who serves whom, as .png and .svg."""
+    force: Flag = False
+    """Overwrite files that exist."""
+    json: Flag = False
+    """Print JSON instead of a table."""
+
+    def run(self) -> Answer:
+        """Read, look, draw, tell."""
+        from manyheads.block.head_roles import head_work
+        from manyheads.cli.render.certificate_table import in_heads, shown_files
+        from manyheads.files import check_writable
+        from manyheads.files.atomic_files import picture_files
+        from manyheads.files.block_files import read_block
+
+        if self.per_query < 1:
+            raise InputError(f"--per-query is at least 1, not {self.per_query}")
+        if self.save_figure is not None:
+            for path in picture_files(self.save_figure):
+                check_writable(path, force=self.force)
+        block = read_block(self.block)
+        work = head_work(block.run, block.weights, block.table, per_query=self.per_query, device=self.device)
+        written: list[Path] = []
+        if self.save_figure is not None:
+            from manyheads.drawing.heads import draw_heads
+            from manyheads.drawing.style import save
+
+            title = f"{block.embedding}, m = {block.run.items}, {in_heads(block.run.heads, block.run.key_width)}"
+            written += save(draw_heads(work, title=title), self.save_figure)
+        facts = {
+            "run": block.run.id,
+            "embedding": block.embedding,
+            "mean_attention": work.mean.tolist(),
+            "queries": work.queries.tolist(),
+            "served_by": work.first.tolist(),
+            "heads_a_query": work.servers.tolist(),
+            "written": [str(path) for path in written],
+        }
+        return Answer(facts, [*_shown(work), *shown_files(written)], yes=True)
+
+
+def _shown(work: HeadWork) -> list[RenderableType]:
+    from rich.table import Table
+    from rich.text import Text
+
+    from manyheads.block.head_roles import SERVES
+
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for heading in ("head", "serves first", "serves", "attention to π(q)'s pair", "where it serves"):
+        table.add_column(heading, justify="right")
+    first, count = work.first, len(work.queries)
+    for head, column in enumerate(work.attention.T):
+        served = column >= SERVES
+        there = f"{column[served].mean():.3f}" if served.any() else ""
+        shares = (f"{(first == head).sum() / count:.1%}", f"{served.mean():.1%}")
+        table.add_row(str(head + 1), *shares, f"{column.mean():.3f}", there)
+    by = [float((work.servers == number).mean()) for number in (0, 1)]
+    text = (
+        f"of {count:,} queries {by[0]:.1%} are served by no head, {by[1]:.1%} by one, {1 - sum(by):.1%} by several; "
+        f"a head serves a query if {SERVES:.0%} of its attention or more goes to the pair of π(q)"
+    )
+    return [table, Text(text)]

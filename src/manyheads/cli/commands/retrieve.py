@@ -1,0 +1,131 @@
+"""`manyheads retrieve`: heads that retrieve D things with a proved error, and an attempt to break the proof."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import tyro
+
+from manyheads.cli.render.answer import Answer, Flag
+from manyheads.errors import InputError
+
+if TYPE_CHECKING:
+    from manyheads.retrieval import RetrievalTask, SharpHeads
+
+Number = Annotated[float | None, tyro.conf.arg(metavar="FLOAT", help_behavior_hint="")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Retrieve:
+    """Build D sharp heads of width 2 for a retrieval task, say what error they guarantee, and try to refute it.
+
+    The task is Σ_i max_t a_i·x(t) with D random directions a_i, or max_t x(t) + min_t x(t), over sequences of T tokens
+    in [0, 1]^d. Give the inverse temperature β of the heads, or the error they shall stay below. The network is
+    compared with the task itself on random and adversarial sequences; exit code 1 if one breaks the guarantee.
+    """
+
+    task: Literal["maxima", "max-and-min"] = "maxima"
+    """Which extrema are looked for."""
+    retrieve: int = 4
+    """D, how many of them; max-and-min has 2."""
+    length: int = 64
+    """T, the tokens of a sequence."""
+    input_width: int = 4
+    """d, the numbers of a token; max-and-min has 1."""
+    inverse_temperature: Number = None
+    """β, how sharp the heads are."""
+    error: Number = None
+    """Instead of β: the error to stay below, from which β follows."""
+    subset: Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="(default: all)")] = None
+    """How many places each maximum is taken over, drawn at random."""
+    sequences: int = 2_000
+    """How many random sequences try to refute it."""
+    seed: int = 0
+    """Of directions, places and sequences."""
+    json: Flag = False
+    """Print JSON instead of a table."""
+
+    def run(self) -> Answer:
+        """Build, promise, challenge, tell."""
+        from manyheads.retrieval import challenge
+
+        self._check()
+        sharp, task = self._built()
+        try:
+            from manyheads.retrieval.network_weights import sharp_weights
+            from manyheads.retrieval.retrieval_network import network_function
+        except ModuleNotFoundError:
+            raise InputError("a retrieval network needs torch: install manyheads[torch]") from None
+        guarantee = sharp.guarantee
+        found = challenge(
+            network_function(sharp_weights(sharp), task),
+            task,
+            guarantee.error + guarantee.rounding,
+            inverse_temperature=sharp.inverse_temperature,
+            seed=self.seed,
+            sequences=self.sequences,
+        )
+        from rich.text import Text
+
+        from manyheads.cli.render.certificate_table import in_heads, pairs_table, shown_notes
+
+        said = {"stands": "not refuted", "refuted": "refuted: the construction is wrong"}[found.verdict]
+        each = f"{max(guarantee.per_extremum):.3g}"
+        rows = [
+            ("task", f"{task.dimension} extrema of sequences of {task.length} tokens of width {task.width}"),
+            ("network", f"{in_heads(task.dimension, 2)}, inverse temperature {sharp.inverse_temperature:.6g}"),
+            ("guaranteed", f"error at most {guarantee.error:.6g} ({each} for each extremum), in every sequence"),
+            ("rounding", f"{guarantee.rounding:.2g} more in float64"),
+            (
+                "found",
+                f"{found.worst:.6g}, {found.share:.0%} of it, over {found.sequences:,} sequences ({found.sequence_kind})",
+            ),
+        ]
+        facts = {
+            "task": self.task, "dimension": task.dimension, "length": task.length, "width": task.width,
+            "inverse_temperature": sharp.inverse_temperature, "guarantee": asdict(guarantee), "caveat": task.caveat,
+            "verdict": found.verdict, "worst": found.worst, "by": found.sequence_kind, "sequences": found.sequences,
+            "witness": found.witness.tolist(),
+        }  # fmt: skip
+        notes = [task.caveat] if task.caveat else []
+        shown = [Text(said, style="bold"), pairs_table(rows), *shown_notes(notes)]
+        return Answer(facts, shown, yes=found.verdict == "stands")
+
+    def _check(self) -> None:
+        if self.retrieve < 1:
+            raise InputError(f"--retrieve must be at least 1, not {self.retrieve}")
+        for name, value in (("length", self.length), ("input-width", self.input_width), ("sequences", self.sequences)):
+            if value < 1:
+                raise InputError(f"--{name} must be at least 1, not {value}")
+        if self.seed < 0:
+            raise InputError(f"--seed must not be negative, not {self.seed}")
+        if (self.inverse_temperature is None) == (self.error is None):
+            raise InputError("give either --inverse-temperature or --error")
+        if self.task == "max-and-min" and self.subset is not None:
+            raise InputError("--subset is for maxima: max and min are taken over every place")
+        if self.subset is not None and not 1 <= self.subset <= self.length:
+            raise InputError(f"--subset lies between 1 and the length {self.length}, not at {self.subset}")
+
+    def _built(self) -> tuple[SharpHeads, RetrievalTask]:
+        import warnings
+
+        import numpy as np
+
+        from manyheads.retrieval import NotCovered, SharpHeads, max_and_min, sharp_heads, sum_of_maxima
+        from manyheads.retrieval.retrieval_task import unit_directions
+
+        if self.task == "max-and-min":
+            task = max_and_min(self.length)
+        else:
+            rng = np.random.default_rng(self.seed)
+            directions = unit_directions(self.retrieve, self.input_width, rng)
+            size = self.subset or self.length
+            places = tuple(np.sort(rng.permutation(self.length)[:size]) for _ in range(self.retrieve))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", NotCovered)  # told as a note
+                task = sum_of_maxima(directions, self.length, subsets=places)
+        if self.error is not None:
+            return sharp_heads(task, error=self.error), task
+        assert self.inverse_temperature is not None
+        return SharpHeads(task, self.inverse_temperature), task

@@ -1,0 +1,63 @@
+"""Protocol: the constants of a training run as options, the paper's values their defaults."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import tyro
+
+from manyheads.cli.options.problem_options import RuleOption
+from manyheads.training.run import Objective, Precision, Run
+
+BY_GRAPH = "(default: context − 1 for permutations, else balanced)"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Protocol:
+    """How a layer is trained and tested."""
+
+    rule: RuleOption = str(Run.rule)
+    """How the heads' scores are joined: the largest, the sum of their shares in the context, their sum, log Σ exp."""
+    objective: Objective = Run.objective
+    """Recognise relations, or pass on the related item's message through a frozen value map."""
+    message_width: Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="(default: d_model)")] = None
+    """Width of the messages of --objective values."""
+    context: int = Run.context
+    """Items in a context."""
+    target_rate: float = Run.target_rate
+    """Share of a context's items whose target is brought in."""
+    sharpness: float = Run.sharpness
+    """Factor of (score − threshold) in the logistic loss."""
+    positive_weight: Annotated[float | Literal["balanced"] | None, tyro.conf.arg(help_behavior_hint=BY_GRAPH)] = None
+    """Weight of a relation in the loss; balanced: non-relations by relations of each context."""
+    initial_scale: Annotated[
+        float | None, tyro.conf.arg(metavar="FLOAT", help_behavior_hint="(default: 1/√d_model)")
+    ] = None
+    """Standard deviation of the first weights."""
+    initial_threshold: float = Run.initial_threshold
+    """The first threshold."""
+    learning_rate: float = Run.learning_rate
+    """AdamW's step."""
+    weight_decay: float = Run.weight_decay
+    """AdamW's decay of the weights."""
+    beta1: float = Run.beta1
+    """AdamW's memory of gradients."""
+    beta2: float = Run.beta2
+    """AdamW's memory of their squares."""
+    epsilon: float = Run.epsilon
+    """AdamW's guard against division by nothing."""
+    steps: int = Run.steps
+    """Steps at most, one context each."""
+    validate_every: int = Run.validate_every
+    """Steps from one validation check to the next."""
+    validation_contexts: int = Run.validation_contexts
+    """Contexts of a validation check."""
+    test_contexts: int = Run.test_contexts
+    """Contexts of the test at the end."""
+    stop_above: float = Run.stop_above
+    """The validation F1 to exceed for an early stop."""
+    patience: int = Run.patience
+    """Checks in a row above it that stop the run; with --objective values, checks without a new best."""
+    precision: Precision = Run.precision
+    """Precision of weights and arithmetic."""

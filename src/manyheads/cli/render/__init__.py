@@ -1,0 +1,1 @@
+"""Tables and progress for people, a module for each thing that is shown."""

@@ -1,0 +1,101 @@
+"""Pictures of a plan: the capacity map, and the key budget against the number of heads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float64
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from numpy import ndarray
+
+from manyheads.drawing.style import BLACK, BLUE, GREEN, GREY, ORANGE, VERMILLION, look, panels
+
+
+@dataclass(frozen=True, eq=False)
+class CapacityMap:
+    """For each key budget, the relations over d_model by the bound, the law and the guarantee."""
+
+    items: int
+    d_models: Float64[ndarray, " d"]
+    key_budgets: tuple[int, ...]
+    impossible: Float64[ndarray, "budgets d"]  # beyond: no layer of 16-bit weights
+    likely: Float64[ndarray, "budgets d"]  # the degrees-of-freedom law at its best split
+    guaranteed: Float64[ndarray, " budgets"]  # a head for each relation
+
+
+@dataclass(frozen=True, eq=False)
+class HeadCurve:
+    """For one problem, the smallest key budget over the number of heads."""
+
+    title: str
+    heads: Float64[ndarray, " h"]
+    law: Float64[ndarray, " h"]  # infinite where no width is enough
+    predicted: float
+    low: float
+    high: float
+    bit_bound: float
+    paper_law: float
+    recommended: tuple[int, int]  # heads, key budget
+
+
+def draw_capacity_map(rows: CapacityMap) -> Figure:
+    """Relations against d_model, a panel for each key budget: guaranteed, within and above the law, impossible."""
+    with look():
+        figure, axes = panels(2, 2)
+        figure.set_size_inches(7.6, 6.2)
+        pairs = rows.items * (rows.items - 1)
+        bottom, top = 0.5 * rows.guaranteed.min(), min(2 * rows.impossible.max(), pairs)
+        for index, (axis, budget) in enumerate(zip(axes.flat, rows.key_budgets, strict=True)):
+            x, sure = rows.d_models, np.full(len(rows.d_models), rows.guaranteed[index])
+            likely, limit = np.maximum(rows.likely[index], sure), rows.impossible[index]
+            axis.fill_between(x, bottom, sure, color=GREEN, alpha=0.55, linewidth=0, label="guaranteed, m' = D_K")
+            axis.fill_between(x, sure, likely, color=GREEN, alpha=0.22, linewidth=0, label="likely, by the law")
+            axis.fill_between(x, likely, limit, color=ORANGE, alpha=0.25, linewidth=0, label="above the law")
+            axis.fill_between(x, limit, top, color=VERMILLION, alpha=0.45, linewidth=0, label="impossible, 16 bits")
+            axis.plot(x, likely, color=GREEN)
+            axis.set(xscale="log", yscale="log", ylim=(bottom, top), xlim=(x[0], x[-1]), title=f"D_K = {budget}")
+            axis.set_xticks([tick for tick in (16, 32, 64, 128, 256, 512, 1024, 2048, 4096) if tick <= x[-1]])
+            axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+            axis.xaxis.set_minor_formatter(lambda value, _: "")
+        for axis in axes[:, 0]:
+            axis.set_ylabel("relations m'")
+        for axis in axes[1]:
+            axis.set_xlabel("d_model")
+        handles, labels = axes[0, 0].get_legend_handles_labels()
+        figure.legend(handles[::-1], labels[::-1], loc="outside lower center", ncols=4)
+        figure.suptitle(f"What one layer holds among {rows.items:,} items", x=0.01, ha="left", fontsize=11)
+    return figure
+
+
+def draw_head_curve(rows: HeadCurve) -> Figure:
+    """D_K against heads for one problem, with what is impossible, predicted and recommended."""
+    with look():
+        figure, axes = panels(1, 1)
+        figure.set_size_inches(6.6, 4.4)
+        axis: Axes = axes[0, 0]
+        top = 2.2 * max(rows.high, rows.recommended[1], rows.paper_law)
+        axis.axhspan(0, rows.bit_bound, color=VERMILLION, alpha=0.15, linewidth=0)
+        axis.axhspan(rows.low, rows.high, color=GREEN, alpha=0.15, linewidth=0, label="predicted D_K*, 9 of 10")
+        axis.axhline(rows.predicted, color=GREEN)
+        axis.axhline(rows.paper_law, color=GREY, linestyle=":", label="the paper's law")
+        shown = np.where(rows.law <= top, rows.law, np.nan)
+        axis.plot(rows.heads, shown, color=BLUE, marker="o", label="degrees-of-freedom law")
+        axis.plot(*rows.recommended, color=BLACK, marker="*", markersize=13, linestyle="none", label="recommended")
+        axis.annotate(
+            f"impossible below {rows.bit_bound:.3g}, 16 bits a weight",
+            (rows.heads[0], rows.bit_bound),
+            xytext=(2, 3),
+            textcoords="offset points",
+            color=VERMILLION,
+            fontsize=9,
+        )
+        axis.set(xscale="log", xlabel="heads", ylabel="key budget D_K", title=rows.title, ylim=(0, top))
+        ticks: Sequence[float] = [count for count in (1, 2, 4, 8, 16, 32, 64, 128, 256) if count <= rows.heads[-1]]
+        axis.set_xticks(ticks)
+        axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        axis.xaxis.set_minor_formatter(lambda value, _: "")
+        axis.legend(loc="upper right")
+    return figure

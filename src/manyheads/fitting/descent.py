@@ -1,0 +1,164 @@
+"""Descent: one attempt to separate all pairs, by full gradients of a squared hinge, and then to widen the window.
+
+Every step looks at all m² pairs exactly (native/fitting/survey.hpp). A pair without a relation costs what each head
+scores it above τ − 1, a relation what its best head lacks to τ + 1, both squared; τ is learned with the weights. Once
+any threshold separates, further steps at a falling rate widen the window; the weights with the largest margin for their
+size are kept.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float32, Float64
+from numpy import ndarray
+
+from manyheads._native import Finding, Fitting32
+from manyheads.fitting.options import Descent, FitProgress, Phase
+from manyheads.problem.graph import Graph
+
+# query and key, each (heads, d_model, key_width), and the threshold
+Weights = tuple[Float64[ndarray, "_ _ _"], Float64[ndarray, "_ _ _"], float]
+
+
+BURSTS = 20  # looks at all pairs in one attempt
+BETWEEN_LOOKS = 6  # one look costs as much as 1/share steps; a look after every 6/share steps takes 1/7 of the work
+STUCK = 0.002  # an attempt ends where its loss falls by less than this part between two looks, at a falling rate
+
+
+@dataclass(frozen=True, eq=False)
+class DescentResult:
+    """What came of one attempt: the weights, whether a threshold separates, and how far it was from that."""
+
+    weights: Weights
+    window: tuple[float, float]
+    separated: bool
+    wrong: int
+    loss: float
+    steps: int
+
+
+class Engine:
+    """The native engine on one problem and one shape, its looks reported as standings."""
+
+    SLACK = 0.95  # of the ratio that softmax is trained for is enough, here as in native/fitting/fitting.hpp
+
+    def __init__(
+        self,
+        graph: Graph,
+        rows: Float32[ndarray, "items d_model"],
+        *,
+        heads: int,
+        key_width: int,
+        descent: Descent,
+        threads: int = 1,
+        ratio: float = 0.0,
+        attempt: int = 0,
+        progress: Callable[[FitProgress], None] | None = None,
+        begun: float | None = None,
+        deadline: float = math.inf,
+    ) -> None:
+        self.descent, self.ratio, self.attempt = descent, ratio, attempt
+        self.shape = heads, key_width
+        self.progress = progress
+        self.begun = time.monotonic() if begun is None else begun
+        self.deadline = deadline
+        self._fitting = Fitting32(graph.row_starts, graph.targets, rows, heads, key_width, threads)
+
+    def run(self, weights: Weights, *, warm: bool = False) -> DescentResult:
+        """Separate, then widen; `warm` where the weights nearly fit already."""
+        self._fitting.set_weights(*weights)
+        steps, finding = 0, None
+        for done, found in self._bursts(self.descent.rates(warm=warm), "separate", until_open=True):
+            stuck = finding is not None and done > self.descent.hold * self.descent.steps and _stuck(finding, found)
+            steps, finding = done, found
+            if self._separated(found) or stuck or not math.isfinite(found.loss):
+                break
+        assert finding is not None, "there is at least one step"
+        reached = self._attempt(finding, steps)
+        return self._widen(reached) if reached.separated and self.descent.widen and finding.loss > 0 else reached
+
+    def _widen(self, reached: DescentResult) -> DescentResult:
+        """Further steps: the window closes now and then on the way, so the best standing is kept."""
+        best = reached
+        rate = self.descent.rate / 4
+        rates = list(rate * np.linspace(1, 0, self.descent.widen, endpoint=False))
+        for done, found in self._bursts(rates, "widen", until_open=False):
+            now = self._attempt(found, reached.steps + done)
+            if now.separated and _normalised(now) > _normalised(best):
+                best = now
+            if found.loss == 0:
+                break
+        return best
+
+    def _bursts(self, rates: list[float], phase: Phase, *, until_open: bool) -> Iterator[tuple[int, Finding]]:
+        """Bursts of steps, each ending with an exact look at all pairs."""
+        descent, done = self.descent, 0
+        length = max(1, len(rates) // BURSTS)
+        if descent.share < 1:  # a look costs as many steps as there are shares
+            length = max(length, round(BETWEEN_LOOKS / descent.share))
+        while done < len(rates):
+            left = max(0.0, self.deadline - time.monotonic())  # where none is left, a burst still looks once
+            burst = self._fitting.burst(
+                rates[done : done + length],
+                descent.beta1,
+                descent.beta2,
+                descent.weight,
+                self.ratio,
+                descent.share,
+                left,
+                until_open,
+            )
+            done += burst.steps
+            # a burst ends with a step, after which nobody has looked, unless it ended early
+            finding = self._look() if burst.steps == length or descent.share < 1 else burst.finding
+            self._tell(finding, phase, done)
+            yield done, finding
+            if (burst.steps < length and until_open and descent.share == 1) or time.monotonic() >= self.deadline:
+                return
+
+    def _look(self) -> Finding:
+        threshold = self._fitting.weights()[2]
+        if self.ratio:
+            return self._fitting.look(-1.0, 1.0, self.ratio, (1 + self.ratio) / 2, self.descent.weight)
+        return self._fitting.look(-math.inf, threshold - 1, threshold + 1, threshold, self.descent.weight)
+
+    def _separated(self, finding: Finding) -> bool:
+        if self.ratio:
+            return finding.high > self.SLACK * self.ratio * max(1.0, finding.low, -finding.lowest)
+        return finding.low < finding.high
+
+    def _attempt(self, finding: Finding, steps: int) -> DescentResult:
+        return DescentResult(
+            weights=self._fitting.weights(),
+            window=(finding.low, finding.high),
+            separated=self._separated(finding),
+            wrong=finding.missed + finding.false_pairs,
+            loss=finding.loss,
+            steps=steps,
+        )
+
+    def _tell(self, finding: Finding, phase: Phase, step: int) -> None:
+        if self.progress is None:
+            return
+        self.progress(
+            FitProgress(
+                *self.shape, self.attempt, phase, step, finding.missed + finding.false_pairs,
+                (finding.low, finding.high), finding.loss, time.monotonic() - self.begun,
+            )
+        )  # fmt: skip
+
+
+def _stuck(before: Finding, now: Finding) -> bool:
+    return now.loss > (1 - STUCK) * before.loss
+
+
+def _normalised(attempt: DescentResult) -> float:
+    """The window for the size of the weights, which is all that the growth of the weights leaves."""
+    low, high = attempt.window
+    query, key, _ = attempt.weights
+    return (high - low) / float(np.linalg.norm(query) * np.linalg.norm(key))

@@ -1,0 +1,97 @@
+"""Fold: linear maps of an embedding that vanish into a layer's weights.
+
+A query is x·W_Q. A layer fitted to the rows x·A, with weights V, scores every pair as the layer with W_Q = A·V_Q and
+W_K = A·V_K scores the rows x themselves: (x·A)·V = x·(A·V). So whitening, and projecting a direction out, cost nothing
+once the weights are found. Centring, x − mean, is affine and does not fold: there is no bias to take the mean up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Float, Float64
+from numpy import ndarray
+
+from manyheads.errors import InputError
+from manyheads.layer.layer import Layer
+
+Map = Literal["none", "whiten", "project", "project+whiten"]
+DOMINANT = 4.0  # times the mean squared length over all directions: an embedding with a stronger one gains by whitening
+LEVEL = 10.0  # rows that much longer or shorter than one are levelled
+SHRINK = 1e-3  # of the mean squared singular value: directions weaker than this are not blown up to full strength
+
+
+def linear_map(embedding: Float[ndarray, "items d_model"], name: Map) -> Float64[ndarray, "d_model d_model"]:
+    """The d_model × d_model matrix of a map by its name.
+
+    `whiten` is (XᵀX/m + λ)^(−½): the mapped rows fill all directions alike. `project` is I − uuᵀ with the mean row's
+    direction u. Both are scaled so that the mapped rows have length one in the mean.
+    """
+    rows = embedding.astype(np.float64)
+    matrix = np.eye(rows.shape[1])
+    if name not in ("none", "whiten", "project", "project+whiten"):
+        raise InputError(f"unknown map '{name}': choose from none, whiten, project, project+whiten")
+    if name.startswith("project"):
+        mean = rows.mean(axis=0)
+        length = float(np.linalg.norm(mean))
+        if length > 0:
+            matrix -= np.outer(mean, mean) / length**2
+    if name.endswith("whiten"):
+        matrix = matrix @ _inverse_root(rows @ matrix)
+    lengths = np.linalg.norm(rows @ matrix, axis=1)
+    if not lengths.any():
+        raise InputError("every row of the embedding is zero")
+    return matrix / np.sqrt(np.mean(lengths**2))
+
+
+def levelled(embedding: Float[ndarray, "items d_model"]) -> Float64[ndarray, "d_model d_model"] | None:
+    """For the map `none`: nothing, or where rows are far from length one, what makes them that long in the mean.
+
+    The first weights and the rates of a fit are made for rows of about that length.
+    """
+    length = float(np.sqrt(np.mean(np.square(embedding, dtype=np.float64).sum(axis=1))))
+    return None if length == 0 or 1 / LEVEL <= length <= LEVEL else linear_map(embedding, "none")
+
+
+def suitable_map(embedding: Float[ndarray, "items d_model"]) -> Map:
+    """`whiten` where some direction has more than DOMINANT times its share of all lengths, else `none`."""
+    rows = embedding.astype(np.float64)
+    strengths = np.linalg.eigvalsh(rows.T @ rows)
+    edge = (1 + np.sqrt(rows.shape[1] / len(rows))) ** 2  # what rows without any structure reach (Marchenko and Pastur)
+    return "whiten" if strengths[-1] > DOMINANT * edge * strengths.mean() else "none"
+
+
+def mapped(
+    embedding: Float[ndarray, "items d_model"], matrix: Float64[ndarray, "d_model d_model"]
+) -> Float64[ndarray, "items d_model"]:
+    """The rows x·A."""
+    return embedding.astype(np.float64) @ matrix
+
+
+def fold(layer: Layer, matrix: Float64[ndarray, "d_model d_model"]) -> Layer:
+    """The layer that scores the rows x as the given one scores x·A."""
+    query, key = (matrix @ weights.astype(np.float64) for weights in (layer.query, layer.key))
+    return replace(layer, query=query, key=key)
+
+
+def unfold(layer: Layer, matrix: Float64[ndarray, "d_model d_model"]) -> Layer:
+    """The layer that scores the rows x·A as the given one scores x, as nearly as A can be inverted."""
+    query, key = (np.linalg.lstsq(matrix, _flat(weights), rcond=None)[0] for weights in (layer.query, layer.key))
+    shape = (layer.d_model, layer.heads, layer.key_width)
+    return replace(layer, query=query.reshape(shape).swapaxes(0, 1), key=key.reshape(shape).swapaxes(0, 1))
+
+
+def _flat(weights: Float[ndarray, "heads d_model key_width"]) -> Float64[ndarray, "d_model _"]:
+    return weights.astype(np.float64).swapaxes(0, 1).reshape(weights.shape[1], -1)
+
+
+def _inverse_root(rows: Float64[ndarray, "items d_model"]) -> Float64[ndarray, "d_model d_model"]:
+    """(XᵀX/m + λ)^(−½), and zero on directions in which no row points at all."""
+    strengths, directions = np.linalg.eigh(rows.T @ rows / len(rows))
+    strengths = np.maximum(strengths, 0.0)
+    mean = float(strengths.mean())
+    present = strengths > mean * 1e-12
+    roots = np.where(present, 1 / np.sqrt(strengths + SHRINK * mean), 0.0)
+    return (directions * roots) @ directions.T

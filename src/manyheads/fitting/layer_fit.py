@@ -1,0 +1,214 @@
+"""Fit: the compact compiler, a layer fitted until a certificate proves it."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, replace
+
+import numpy as np
+from jaxtyping import Float32, Float64
+from numpy import ndarray
+
+from manyheads.certificate import Certificate, certify
+from manyheads.certificate.calibration import calibrate
+from manyheads.errors import InputError
+from manyheads.fitting.band import Band, most_heads, narrowest_band
+from manyheads.fitting.descent import DescentResult, Engine, Weights
+from manyheads.fitting.folding import Map, fold, levelled, linear_map, mapped, unfold
+from manyheads.fitting.options import FitOptions, FitProgress, suitable_descent
+from manyheads.fitting.possibility import require_possible
+from manyheads.fitting.starts import random_start, shrunk_start
+from manyheads.layer.layer import Layer
+from manyheads.layer.rules import MAX, SOFTMAX
+from manyheads.problem.problem import Problem
+
+CHAIN = 6  # attempts from one random start: all but the first begin with the last one's weights, shrunk
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """A layer, its certificate and the way to it; the certificate is the judge, and may say no."""
+
+    layer: Layer
+    certificate: Certificate
+    trace: tuple[FitProgress, ...]
+    attempts: int
+    steps: int  # of the attempt the layer comes from
+    seconds: float
+    map: Map
+
+
+def fit(problem: Problem, *, heads: int, key_width: int, options: FitOptions, start: Layer | None = None) -> Fitted:
+    """Fit a layer of this shape to the graph until it certifies, in at most `options.restarts` attempts.
+
+    Args:
+        problem: The graph to hold and the rows of its items.
+        heads: h, at least 1.
+        key_width: d_k, the width of a head, at least 1.
+        options: The seed, and what has a default.
+        start: The first attempt begins with the weights of this layer, which has the same shape (see `grow`).
+
+    Returns:
+        The layer with its certificate. Where no attempt separates all pairs, it is the attempt with the fewest wrong
+        pairs, with the certificate that refutes it.
+
+    Raises:
+        InputError: No layer of this key budget can hold the graph, two items with the same row have different
+            relations, or the context length does not go with the rule.
+
+    >>> from manyheads import gaussian, permutation_graph
+    >>> problem = Problem(permutation_graph(64, seed=0), gaussian(64, 16, seed=1))
+    >>> fitted = fit(problem, heads=2, key_width=6, options=FitOptions(seed=0))
+    >>> fitted.certificate.verdict, fitted.layer.key_budget
+    ('holds', 12)
+    """
+    for name, value in (("heads", heads), ("key width", key_width)):
+        if value < 1:
+            raise InputError(f"the {name} must be at least 1, not {value}")
+    require_possible(problem, key_budget=heads * key_width)
+    descent = options.descent or suitable_descent(problem.items, problem.d_model)
+    inner = MappedProblem.of(problem, options)
+    begun = time.monotonic()
+    deadline = math.inf if options.time_limit is None else begun + options.time_limit
+    trace: list[FitProgress] = []
+
+    def look(progress: FitProgress) -> None:
+        trace.append(progress)
+        if options.progress is not None:
+            options.progress(progress)
+
+    def run(attempt: int, weights: Weights, *, warm: bool = False) -> DescentResult:
+        # the engine is gone when the certificate begins: each holds several numbers for every item and key dimension
+        return Engine(
+            problem.graph, inner.rows, heads=heads, key_width=key_width, descent=descent,
+            threads=options.threads(problem.items), ratio=inner.ratio(heads), attempt=attempt, progress=look,
+            begun=begun, deadline=deadline,
+        ).run(weights, warm=warm)  # fmt: skip
+
+    best: tuple[Layer, Certificate, DescentResult] | None = None
+    result: DescentResult | None = None
+    attempt = 0
+    for attempt in range(options.restarts):
+        if start is not None and attempt == 0:
+            result = run(attempt, inner.weights_of(start), warm=True)
+        elif result is None or attempt % CHAIN == 0:
+            seed = options.seed + attempt
+            result = run(attempt, random_start(problem.d_model, heads=heads, key_width=key_width, seed=seed))
+        else:
+            result = run(attempt, shrunk_start(result.weights))
+        if best is None or _nearer(result, best[2]):
+            best = *inner.judge(result), result
+        if best[1].holds or time.monotonic() >= deadline:
+            break
+    assert best is not None, "there is at least one attempt"
+    layer, certificate, kept = best
+    seconds = time.monotonic() - begun
+    return Fitted(layer, certificate, tuple(trace), attempt + 1, kept.steps, seconds, options.map)
+
+
+def grow(layer: Layer, problem: Problem, *, options: FitOptions) -> Fitted:
+    """Fit a layer of the same shape and rule to a changed graph, beginning with the weights of the given layer.
+
+    Random starts follow only where this warm start does not lead to a certificate.
+
+    Args:
+        layer: A layer that is certified for a similar graph over the same embedding.
+        problem: The graph as it is now, with relations added or removed, and the embedding.
+        options: As for `fit`; the rule is the layer's.
+
+    Returns:
+        As `fit` does.
+
+    Raises:
+        InputError: As `fit`, and where the layer's rule is neither MAX nor SOFTMAX or its width is another.
+    """
+    problem.require_width(layer.d_model)
+    options = replace(options, rule=layer.rule)
+    return fit(problem, heads=layer.heads, key_width=layer.key_width, options=options, start=layer)
+
+
+@dataclass(frozen=True, eq=False)
+class MappedProblem:
+    """A problem as the engine reads it: rows behind a linear map, and the way back from its weights to a layer."""
+
+    problem: Problem
+    matrix: Float64[ndarray, "d_model d_model"] | None  # None: the rows as they are
+    rows: Float32[ndarray, "items d_model"]
+    lengths: tuple[int, int] | None  # of the contexts, for the rule softmax; None for the rule max
+
+    @classmethod
+    def of(cls, problem: Problem, options: FitOptions) -> MappedProblem:
+        """The problem behind the map of the options."""
+        if options.rule.context_blind and options.context_length is not None:
+            raise InputError("the rule max holds in contexts of every length: a context length goes with softmax")
+        lengths = None if options.rule.context_blind else problem.context_lengths(options.context_length)
+        matrix = levelled(problem.rows) if options.map == "none" else linear_map(problem.rows, options.map)
+        rows = problem.rows if matrix is None else mapped(problem.rows, matrix)
+        return cls(problem, matrix, np.ascontiguousarray(rows, dtype=np.float32), lengths)
+
+    def ratio(self, heads: int) -> float:
+        """How far a relation's logit has to exceed the band of the others, under softmax; 0 for the rule max."""
+        return self._band(heads).ratio / Engine.SLACK if self.lengths else 0.0
+
+    @property
+    def most_heads(self) -> float:
+        """More heads are possible in no width; infinite for the rule max."""
+        return float(most_heads(degree=self._degree, lengths=self.lengths)) if self.lengths else math.inf
+
+    def judge(self, result: DescentResult) -> tuple[Layer, Certificate]:
+        """The layer of an attempt's weights, the map folded in, with the best threshold and its certificate.
+
+        In single precision where that certifies, else in double.
+        """
+        exact = self._layer(result.weights)
+        for precision in (np.float32, np.float64):
+            layer = replace(exact, query=exact.query.astype(precision), key=exact.key.astype(precision))
+            layer = calibrate(layer, self._certify(layer))
+            certificate = self._certify(layer)
+            if certificate.holds or self.matrix is None:
+                break
+        return layer, certificate
+
+    def weights_of(self, layer: Layer) -> Weights:
+        """The weights with which the engine scores its rows as the layer scores the embedding, at a scale of its own.
+
+        A fit leaves most relations one above the threshold, where their cost begins: so does this scale.
+        """
+        inner = layer if self.matrix is None else unfold(layer, self.matrix)
+        query, key = (weights.astype(np.float64) for weights in (inner.query, inner.key))
+        rows = self.rows.astype(np.float64)
+        sources, targets = rows[self.problem.graph.sources] @ query, rows[self.problem.graph.targets] @ key
+        scores = np.einsum("hnc,hnc->hn", sources, targets).max(axis=0)
+        if self.lengths:  # relations at the ratio over the band
+            above = float(np.median(scores)) / self.ratio(layer.heads) if scores.size else 1.0
+        else:
+            above = float(np.median(scores - layer.threshold)) if scores.size else 1.0
+        scale = 1 / math.sqrt(above) if above > 0 else 1.0
+        return query * scale, key * scale, layer.threshold * scale**2
+
+    def _certify(self, layer: Layer) -> Certificate:
+        return certify(layer, self.problem, context_length=self.lengths)
+
+    def _layer(self, weights: Weights) -> Layer:
+        query, key, threshold = weights
+        if self.lengths:  # scores within ±1 become logits within the band; the layer divides by √d_k
+            query = query * (self._band(len(query)).half_width * math.sqrt(query.shape[2]))
+        layer = Layer(query, key, threshold, SOFTMAX if self.lengths else MAX)
+        return layer if self.matrix is None else fold(layer, self.matrix)
+
+    def _band(self, heads: int) -> Band:
+        assert self.lengths is not None, "only softmax has a band"
+        return narrowest_band(heads=heads, degree=self._degree, lengths=self.lengths)
+
+    @property
+    def _degree(self) -> int:
+        """The most targets of one source that a context can hold: all others in it, and itself where it has a loop."""
+        assert self.lengths is not None, "only softmax looks at what else a context holds"
+        room = self.lengths[1] - 1 + int(self.problem.graph.has_loops)
+        return max(1, min(room, int(self.problem.graph.out_degrees.max(initial=1))))
+
+
+def _nearer(one: DescentResult, other: DescentResult) -> bool:
+    """Whether one attempt came nearer to a certificate than another."""
+    return (not one.separated, one.wrong, one.loss) < (not other.separated, other.wrong, other.loss)

@@ -1,0 +1,92 @@
+"""Layer: the query and key weights of one attention layer, its threshold and the rule that joins its heads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float, Float64
+from numpy import ndarray
+
+from manyheads.errors import InputError
+from manyheads.layer.rules import MAX, Rule, rule_named
+
+
+@dataclass(frozen=True, eq=False)
+class Layer:
+    """Heads of query and key weights; a pair (p, q) of a context is recognised where its score exceeds the threshold.
+
+    Head k scores the pair s_k = (x_p W_Q^k)·(x_q W_K^k). The rule joins these scores into one (`layer.rules`).
+
+    Args:
+        query: W_Q, floating-point numbers of shape (heads, d_model, key_width).
+        key: W_K, of the same shape.
+        threshold: τ, a finite number.
+        rule: A rule or its name.
+
+    Raises:
+        InputError: The weights have other shapes or are not finite, the threshold is not finite, the rule is unknown.
+    """
+
+    query: ndarray  # Float (heads, d_model, key_width): checked below, with a sentence
+    key: ndarray
+    threshold: float
+    rule: Rule
+
+    def __init__(self, query: ndarray, key: ndarray, threshold: float, rule: Rule | str = MAX) -> None:
+        rule = rule_named(rule)
+        query, key = np.array(query), np.array(key)
+        if query.ndim != 3 or query.shape != key.shape:
+            raise InputError(
+                f"query and key weights are (heads, d_model, key_width) alike, not {query.shape} and {key.shape}"
+            )
+        if 0 in query.shape:
+            raise InputError(f"a layer needs heads, d_model and key_width of at least 1, not {query.shape}")
+        for name, weights in (("query", query), ("key", key)):
+            if weights.dtype.kind != "f":
+                raise InputError(f"{name} weights are floating-point numbers, not {weights.dtype}")
+            if not np.isfinite(weights).all():
+                raise InputError(f"the {name} weights hold NaN or infinite values")
+            weights.flags.writeable = False
+        if not np.isfinite(threshold):
+            raise InputError(f"the threshold must be a finite number, not {threshold}")
+        object.__setattr__(self, "query", query)
+        object.__setattr__(self, "key", key)
+        object.__setattr__(self, "threshold", float(threshold))
+        object.__setattr__(self, "rule", rule)
+
+    @property
+    def heads(self) -> int:
+        """h, the number of heads."""
+        return int(self.query.shape[0])
+
+    @property
+    def d_model(self) -> int:
+        """Width of the embedding the layer reads."""
+        return int(self.query.shape[1])
+
+    @property
+    def key_width(self) -> int:
+        """d_k, the width of one head."""
+        return int(self.query.shape[2])
+
+    @property
+    def key_budget(self) -> int:
+        """D_K = heads · key_width."""
+        return self.heads * self.key_width
+
+    def head_scores(self, x: Float[ndarray, "n d_model"]) -> Float64[ndarray, "heads n n"]:
+        """Every head's raw score for every ordered pair of the rows of x."""
+        if x.ndim != 2 or x.shape[1] != self.d_model:
+            raise InputError(f"the layer reads rows of {self.d_model} numbers, not an array of shape {x.shape}")
+        rows = x.astype(np.float64)
+        queries, keys = rows @ self.query.astype(np.float64), rows @ self.key.astype(np.float64)
+        return queries @ keys.swapaxes(1, 2)
+
+    def scores(self, x: Float[ndarray, "n d_model"]) -> Float64[ndarray, "n n"]:
+        """The score of every ordered pair of a context whose items have the rows of x."""
+        return self.rule.join(self.head_scores(x), key_width=self.key_width)
+
+    def recognise(self, x: Float[ndarray, "n d_model"]) -> Bool[ndarray, "n n"]:
+        """Which ordered pairs of the context are recognised as relations."""
+        return self.scores(x) > self.threshold

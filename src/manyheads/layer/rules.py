@@ -1,0 +1,214 @@
+"""Rules: how the scores that the heads give a pair are joined into one score.
+
+To add a rule, write a class here (or anywhere) and register it: `Layer` then scores by it, `certify` proves it where it
+has a rounding bound, and the reference engine trains it. The native engine trains the rules that have a `kernel`.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from jaxtyping import Float64
+from numpy import ndarray
+
+from manyheads.errors import InputError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+UNIT = 2.0**-53  # u: a float64 operation returns its exact result times (1 + δ), |δ| ≤ u
+
+
+def gamma(terms: int) -> float:
+    """γ_n = nu/(1 − nu): the relative error of a sum of n products in float64, whatever the order of summation."""
+    return terms * UNIT / (1 - terms * UNIT)
+
+
+class Rule(ABC):
+    """How the heads' scores of a pair become one score.
+
+    Attributes:
+        name: The word for it in files, runs and commands.
+        context_blind: Whether a pair has the same score in every context. Then one pass over all pairs certifies a
+            layer for every context.
+        kernel: The native engine's word for it; None where only the reference engine trains it.
+        long_training: Whether training by the paper's protocol always takes its longest step limit.
+    """
+
+    name: ClassVar[str]
+    context_blind: ClassVar[bool] = True
+    kernel: ClassVar[str | None] = None
+    long_training: ClassVar[bool] = False
+
+    @abstractmethod
+    def join(self, scores: Float64[ndarray, "heads n k"], *, key_width: int) -> Float64[ndarray, "n k"]:
+        """The joined scores. For a rule that looks at the context, the columns are all items of the context."""
+
+    @abstractmethod
+    def join_tensor(self, scores: Tensor) -> Tensor:
+        """The same for the reference engine, with its gradient.
+
+        Args:
+            scores: A tensor of shape (runs, contexts, heads, context, context), each head's raw scores over `divisor`.
+        """
+
+    def contributions(self, scores: Float64[ndarray, "heads n k"], *, key_width: int) -> Float64[ndarray, "heads n k"]:
+        """How much each head contributes to each pair: the head with the largest contribution holds the pair."""
+        return scores
+
+    def add_head(self, joined: Float64[ndarray, "n k"], scores: Float64[ndarray, "n k"]) -> None:
+        """Join one more head's scores into `joined`, in place; for rules blind to the context."""
+        raise InputError(f"the rule {self.name} does not join heads one by one: certify cannot prove it")
+
+    def error_bound(self, errors: Float64[ndarray, " heads *shape"]) -> Float64[ndarray, "*shape"]:
+        """A bound on the rounding error of the joined score, from a bound on each head's; for `add_head`."""
+        raise InputError(f"the rule {self.name} has no rounding bound: certify cannot prove it")
+
+    @property
+    def has_rounding_bound(self) -> bool:
+        """Whether the rule has both `add_head` and `error_bound`, so that one pass over all pairs certifies a layer."""
+        own = type(self)
+        return own.add_head is not Rule.add_head and own.error_bound is not Rule.error_bound
+
+    def divisor(self, key_width: int) -> float:
+        """What each raw score is divided by before the heads are joined."""
+        return 1.0
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        return repr(self.name)  # what the constructors of a layer and a run take
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return rule_named, (self.name,)  # one object a rule, in every process
+
+
+class Max(Rule):
+    """The largest of the heads' scores: the paper's rule."""
+
+    name = "max"
+    kernel = "max"
+
+    def join(self, scores: Float64[ndarray, "heads n k"], *, key_width: int) -> Float64[ndarray, "n k"]:
+        """The largest score."""
+        return scores.max(axis=0)
+
+    def join_tensor(self, scores: Tensor) -> Tensor:
+        """The largest score; of equal heads the first receives the whole gradient."""
+        return scores.max(dim=2).values
+
+    def add_head(self, joined: Float64[ndarray, "n k"], scores: Float64[ndarray, "n k"]) -> None:
+        """The larger of the two scores."""
+        np.maximum(joined, scores, out=joined)
+
+    def error_bound(self, errors: Float64[ndarray, " heads *shape"]) -> Float64[ndarray, "*shape"]:
+        """The maximum moves no further than the head that moves furthest."""
+        return errors.max(axis=0)
+
+
+class Sum(Rule):
+    """The sum of the heads' scores."""
+
+    name = "sum"
+
+    def join(self, scores: Float64[ndarray, "heads n k"], *, key_width: int) -> Float64[ndarray, "n k"]:
+        """The sum of the scores."""
+        return scores.sum(axis=0)
+
+    def join_tensor(self, scores: Tensor) -> Tensor:
+        """The sum of the scores."""
+        return scores.sum(dim=2)
+
+    def add_head(self, joined: Float64[ndarray, "n k"], scores: Float64[ndarray, "n k"]) -> None:
+        """The sum of the two."""
+        np.add(joined, scores, out=joined)
+
+    def error_bound(self, errors: Float64[ndarray, " heads *shape"]) -> Float64[ndarray, "*shape"]:
+        """A sum moves by at most the sum of what the heads move by."""
+        return errors.sum(axis=0) * (1 + gamma(len(errors)))
+
+
+class LogSumExp(Rule):
+    """log Σ exp of the heads' scores: a smooth maximum."""
+
+    name = "logsumexp"
+
+    def join(self, scores: Float64[ndarray, "heads n k"], *, key_width: int) -> Float64[ndarray, "n k"]:
+        """log Σ exp of the scores."""
+        from scipy.special import logsumexp  # takes longer to import than the command line
+
+        return logsumexp(scores, axis=0)
+
+    def join_tensor(self, scores: Tensor) -> Tensor:
+        """log Σ exp of the scores."""
+        return scores.logsumexp(dim=2)
+
+    def add_head(self, joined: Float64[ndarray, "n k"], scores: Float64[ndarray, "n k"]) -> None:
+        """log(exp a + exp b)."""
+        np.logaddexp(joined, scores, out=joined)
+
+    def error_bound(self, errors: Float64[ndarray, " heads *shape"]) -> Float64[ndarray, "*shape"]:
+        """It moves by at most the sum, and each of its h − 1 steps adds at most u·(|score| + ln h + 8)."""
+        heads = len(errors)
+        return errors.sum(axis=0) * (1 + gamma(heads)) + heads * (np.log(heads) + 8) * UNIT
+
+
+class Softmax(Rule):
+    """The sum of the heads' shares: each head's softmax over all items of the context, of its scores over √d_k."""
+
+    name = "softmax"
+    context_blind = False
+    kernel = "softmax"
+    long_training = True
+
+    def join(self, scores: Float64[ndarray, "heads n k"], *, key_width: int) -> Float64[ndarray, "n k"]:
+        """The sum of the shares; the columns are the items of the context, the source included."""
+        return self.contributions(scores, key_width=key_width).sum(axis=0)
+
+    def contributions(self, scores: Float64[ndarray, "heads n k"], *, key_width: int) -> Float64[ndarray, "heads n k"]:
+        """Each head's share of the attention."""
+        from scipy.special import softmax  # takes longer to import than the command line
+
+        return softmax(scores / np.sqrt(key_width), axis=2)
+
+    def join_tensor(self, scores: Tensor) -> Tensor:
+        """The sum of the shares."""
+        return scores.softmax(dim=-1).sum(dim=2)
+
+    def divisor(self, key_width: int) -> float:
+        """√d_k."""
+        return math.sqrt(key_width)
+
+
+RULES: dict[str, Rule] = {}
+
+
+def register_rule(rule: Rule) -> Rule:
+    """Make a rule known by its name, which must be new."""
+    if rule.name in RULES:
+        raise InputError(f"a rule '{rule.name}' exists already")
+    RULES[rule.name] = rule
+    return rule
+
+
+def rule_named(name: str | Rule) -> Rule:
+    """The rule of this name; a rule is returned as it is.
+
+    Raises:
+        InputError: There is no such rule.
+    """
+    if isinstance(name, Rule):
+        return name
+    if name not in RULES:
+        raise InputError(f"unknown rule '{name}': choose from {', '.join(RULES)}")
+    return RULES[name]
+
+
+MAX = register_rule(Max())
+SOFTMAX = register_rule(Softmax())
+SUM = register_rule(Sum())
+LOGSUMEXP = register_rule(LogSumExp())

@@ -1,0 +1,1 @@
+"""What the project measures past the paper, a module each."""

@@ -1,0 +1,199 @@
+"""Clocks: how long the query–key channel takes for every split of one key budget, and a construction to be built."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import numpy as np
+
+from manyheads.construct import compressive, split_sources
+from manyheads.papers.trial import Scores, Trial
+from manyheads.problem.embedding_generators import gaussian
+from manyheads.problem.graph_generators import permutation_graph
+from manyheads.problem.problem import Problem
+from manyheads.training import Run
+from manyheads.training.data import initial_weights, problem_of
+from manyheads.training.native import training
+
+if TYPE_CHECKING:
+    import torch
+
+Repeated = Callable[[int], object]  # does the same work so many times over
+
+SLICE = 0.02  # seconds of one look at the clock
+
+
+@dataclass(frozen=True)
+class SplitClock(Trial):
+    """Microseconds a context takes for every head count that one key budget is split into, on one core.
+
+    `scores` is what App. C counts, the projections and every head's scores; `training` is a whole step, with the heads
+    joined by max, the loss and its gradients. The head counts take turns, so that a slow moment meets all alike, and
+    the quickest of the rounds counts.
+    """
+
+    KIND: ClassVar[str] = "clock"
+    ALONE: ClassVar[bool] = True
+
+    channel: Literal["torch", "kernel"]  # who computes it
+    work: Literal["scores", "training"]
+    d_model: int
+    key_budget: int
+    context: int
+    splits: tuple[int, ...]  # head counts
+    rounds: int
+
+    def make(self) -> Scores:
+        """One score for each head count, named after it."""
+        return quickest({str(heads): self._repeated(heads) for heads in self.splits}, rounds=self.rounds, unit=1e-6)
+
+    def seconds(self, flops: float) -> float:
+        """A look at the clock for each head count and round, and twice that to get going."""
+        return len(self.splits) * (self.rounds + 2) * SLICE
+
+    def refusal(self) -> str | None:
+        """Torch may not be there, and the kernel knows no step that is not a whole one."""
+        if self.channel == "torch" and find_spec("torch") is None:
+            return "torch is not installed: install manyheads[torch]"
+        if self.channel == "kernel" and self.work == "scores":
+            return "the kernel is timed by whole training steps only"
+        return None
+
+    def run(self, heads: int) -> Run:
+        """The run of the paper with this split."""
+        items = max(512, 2 * self.context)
+        return Run(items, self.d_model, heads, self.key_budget // heads, seed=0, context=self.context)
+
+    def _repeated(self, heads: int) -> Repeated:
+        if self.channel == "torch":
+            return _torch_scores(self.run(heads)) if self.work == "scores" else _torch_step(self.run(heads))
+        return training(self.run(heads), problem_of(self.run(heads))).advance
+
+
+@dataclass(frozen=True)
+class BuildClock(Trial):
+    """Seconds that construction II takes to be built, with blocks of d_model and d_k = ⌈C·ln m⌉."""
+
+    KIND: ClassVar[str] = "clock"
+    ALONE: ClassVar[bool] = True
+
+    items: int
+    d_model: int
+    constant: float
+    rounds: int
+
+    @property
+    def key_width(self) -> int:
+        """d_k = ⌈C·ln m⌉."""
+        return int(np.ceil(self.constant * np.log(self.items)))
+
+    def make(self) -> Scores:
+        """The quickest of the rounds, and the multiply-adds of the products that it consists of."""
+        graph, embedding = permutation_graph(self.items, seed=0), gaussian(self.items, self.d_model, seed=0)
+
+        def build(times: int) -> None:
+            for _ in range(times):
+                compressive(Problem(graph, embedding), key_width=self.key_width, seed=0)
+
+        blocks = split_sources(graph, size=self.d_model)
+        # each block's own rows times their words, once for the queries and once for the keys
+        counted = sum(2 * len(sources) * self.d_model * self.key_width for sources, _ in blocks)
+        return {
+            **quickest({"build_seconds": build}, rounds=self.rounds),
+            "multiply_adds": counted,
+            "heads": len(blocks),
+        }
+
+    def seconds(self, flops: float) -> float:
+        """Rounds of at least a slice each; writing the weights takes about as long as computing them."""
+        once = 2 * 2 * 2 * self.items * self.d_model * self.key_width / flops
+        return (self.rounds + 2) * max(SLICE, once)
+
+
+def quickest(works: Mapping[str, Repeated], *, rounds: int, unit: float = 1.0) -> dict[str, float]:
+    """The least time that each work took once, over rounds in which they take turns."""
+    times = {name: _times(work) for name, work in works.items()}
+    best = dict.fromkeys(works, np.inf)
+    for _ in range(rounds):
+        for name, work in works.items():
+            best[name] = min(best[name], _timed(work, times[name]) / times[name] / unit)
+    return best
+
+
+def _times(work: Repeated) -> int:
+    """How often the work fills a slice; the first time is slow and does not count."""
+    work(1)
+    times = 1
+    while (taken := _timed(work, times)) < SLICE / 2:
+        times = max(2 * times, min(32 * times, round(times * SLICE / max(taken, 1e-9))))
+    return times
+
+
+def _timed(work: Repeated, times: int) -> float:
+    begun = time.perf_counter()
+    work(times)
+    return time.perf_counter() - begun
+
+
+def _torch_scores(run: Run) -> Repeated:
+    """The channel as App. C writes it: two projections by all heads' weights at once, then a product for each head."""
+    import torch
+
+    rows, query, key = _tensors(run)
+
+    @torch.no_grad()
+    def repeated(times: int) -> None:
+        for _ in range(times):
+            _channel(rows, query, key, run.heads)
+
+    return _on_one_thread(repeated)
+
+
+def _torch_step(run: Run) -> Repeated:
+    """The channel, the heads joined by max, a loss and its gradients."""
+    rows, query, key = _tensors(run)
+    query.requires_grad_()
+    key.requires_grad_()
+
+    def repeated(times: int) -> None:
+        for _ in range(times):
+            query.grad = key.grad = None
+            joined = _channel(rows, query, key, run.heads).max(dim=0).values
+            joined.sigmoid().square().sum().backward()  # type: ignore[no-untyped-call]
+
+    return _on_one_thread(repeated)
+
+
+def _tensors(run: Run) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """The rows of one context and the heads' weights side by side."""
+    import torch
+
+    rows = gaussian(run.items, run.d_model, seed=0)[: run.context]
+    weights = (np.concatenate(list(heads), axis=1).astype(np.float32) for heads in initial_weights(run))
+    query, key = (torch.from_numpy(side) for side in weights)
+    return torch.from_numpy(rows), query, key
+
+
+def _channel(rows: torch.Tensor, query: torch.Tensor, key: torch.Tensor, heads: int) -> torch.Tensor:
+    """Every head's scores, (heads, context, context)."""
+    queries, keys = ((rows @ side).view(len(rows), heads, -1).transpose(0, 1) for side in (query, key))
+    return queries @ keys.transpose(1, 2)
+
+
+def _on_one_thread(work: Repeated) -> Repeated:
+    """The kernel computes on one core, so torch does too."""
+    import torch
+
+    def repeated(times: int) -> None:
+        before = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            work(times)
+        finally:
+            torch.set_num_threads(before)
+
+    return repeated

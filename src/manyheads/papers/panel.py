@@ -1,0 +1,180 @@
+"""Panel: one problem of the paper, swept over head counts and key budgets: what one panel of its curves shows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from manyheads.capacity import Point, Threshold, points, threshold
+from manyheads.layer.rules import MAX, Rule
+from manyheads.layer.rules import SOFTMAX as SOFTMAX_RULE
+from manyheads.papers.rows import Rows
+from manyheads.papers.scale import LARGEST, Scale
+from manyheads.training import Run, step_limit
+from manyheads.training.run import Objective
+
+HEADS = (1, 2, 4, 8, 16, 32, 64)  # powers of two, as in the paper
+
+
+def shares(low: float, high: float, count: int) -> tuple[float, ...]:
+    """Key budgets as multiples of the paper's x, evenly on a logarithmic axis."""
+    return tuple(np.geomspace(low, high, count).tolist())
+
+
+# The paper does not state its grids. These enclose every threshold it reports, about a fifth apart; where a run takes
+# long only a part of one is run, low enough for the degrees of freedom, which ask for half of the paper's law there.
+WINDOW = shares(0.35, 2.4, 12)
+DIAGONAL_WINDOW = shares(0.3, 1.0, 7)
+EXTREME_WINDOW = shares(0.6, 1.6, 6)
+REGULAR_WINDOW = shares(0.2, 1.2, 12)
+DENSE_WINDOW = shares(0.15, 0.6, 9)
+SOFTMAX_WINDOW = shares(0.35, 4.0, 12)
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A problem, and the key budgets at which its transition is looked for, in multiples of `law()`."""
+
+    items: int
+    d_model: int
+    graph: str = "permutation"
+    degree: int = 1
+    rule: Rule = MAX
+    objective: Objective = "edges"
+    window: tuple[float, ...] = WINDOW
+    paper_seeds: int = 10
+
+    @property
+    def compression(self) -> float:
+        """λ = m/d_model."""
+        return self.items / self.d_model
+
+    @property
+    def relations(self) -> int:
+        """m'."""
+        return self.items * self.degree
+
+    @property
+    def is_sketched(self) -> bool:
+        """Whether a quick reproduction has it: dense and crowded problems and softmax would be half of its time."""
+        return self.relations <= (512 if self.rule is MAX else 128) and self.compression <= 16
+
+    def law(self, log: str = "log2") -> float:
+        """The paper's x: m'·log m/d_model."""
+        return self.relations * (math.log2 if log == "log2" else math.log)(self.items) / self.d_model
+
+    def __str__(self) -> str:
+        degree = f", r = {self.degree}" if self.graph == "regular" else ""
+        return f"m = {self.items}, $d_{{model}}$ = {self.d_model}{degree}"
+
+    def shapes(self, scale: Scale) -> list[tuple[int, int]]:
+        """(heads, key width), the widths nearest to the key budgets of the window."""
+        window = shares(self.window[0], self.window[-1], len(self.window) // 2) if scale.quick else self.window
+        budgets = [share * self.law() for share in window]
+        return [
+            (heads, width)
+            for heads in HEADS
+            for width in sorted({round(budget / heads) for budget in budgets})
+            if width >= 1
+        ]
+
+    def seeds(self, scale: Scale) -> range:
+        """The seeds of every point."""
+        return scale.seeds_at(self.items, self.d_model, paper=self.paper_seeds)
+
+    def run(self, heads: int, key_width: int, seed: int, scale: Scale) -> Run:
+        """One run of the paper's protocol at this problem."""
+        return Run(
+            items=self.items,
+            d_model=self.d_model,
+            heads=heads,
+            key_width=key_width,
+            seed=seed,
+            graph=self.graph,
+            degree=self.degree,
+            rule=self.rule,
+            objective=self.objective,
+            steps=scale.limit(step_limit(self.items, self.d_model, self.rule)),
+        )
+
+    def runs(self, scale: Scale) -> list[Run]:
+        """Every run of the panel; none where it is larger than the scale allows."""
+        return list(_runs(self, scale))
+
+    def points(self, rows: Rows, scale: Scale, score: str = "micro_f1") -> list[Point]:
+        """What was measured, by (heads, key width); a point without all of its seeds is absent."""
+        runs = self.runs(scale)
+        found = [(run.heads, run.key_width, run.seed, value) for run, value in rows.scores(runs, score)]
+        return [point for point in points(found) if len(point.scores) == len(self.seeds(scale))]
+
+    def threshold(self, rows: Rows, scale: Scale) -> Threshold:
+        """D_K* and h* as App. A.2 defines them."""
+        return threshold(self.points(rows, scale))
+
+    def complete(self, rows: Rows, scale: Scale) -> bool:
+        """Whether every run of the panel has a row."""
+        runs = self.runs(scale)
+        return bool(runs) and all(run.id in rows for run in runs)
+
+
+@cache  # every exhibit asks for the same runs, and their ids take time
+def _runs(panel: Panel, scale: Scale) -> tuple[Run, ...]:
+    if panel.items > scale.most_items or (scale.quick and not panel.is_sketched):
+        return ()
+    shapes, seeds = panel.shapes(scale), panel.seeds(scale)
+    return tuple(panel.run(heads, width, seed, scale) for heads, width in shapes for seed in seeds)
+
+
+def complete(panels: Sequence[Panel], rows: Rows, scale: Scale) -> list[Panel]:
+    """Those of the panels that were run to the end."""
+    return [panel for panel in panels if panel.complete(rows, scale)]
+
+
+BASE = (
+    *(Panel(items, d_model) for items in (64, 128) for d_model in (16, 32, 64)),
+    Panel(256, 16, window=WINDOW[:11]),
+    *(Panel(256, d_model) for d_model in (32, 64)),
+    Panel(512, 16, window=WINDOW[:10]),
+    *(Panel(512, d_model, window=WINDOW[:11]) for d_model in (32, 64)),
+)
+
+
+def base(items: int, d_model: int) -> Panel:
+    """The panel of the base grid with these sizes."""
+    return next(panel for panel in BASE if (panel.items, panel.d_model) == (items, d_model))
+
+
+DIAGONAL = (
+    *(panel for panel in BASE if panel.compression == 8),
+    Panel(1024, 128, window=DIAGONAL_WINDOW),
+    *(Panel(items, d_model, window=DIAGONAL_WINDOW[3:]) for items, d_model in LARGEST),
+)
+EXTREME = Panel(1024, 32, window=EXTREME_WINDOW[:5])
+THRESHOLDS = (*BASE, *(panel for panel in DIAGONAL if panel not in BASE), EXTREME)
+
+REGULAR = tuple(
+    Panel(128, 32, graph="regular", degree=degree, window=window)
+    for degree, window in (
+        (1, WINDOW),
+        (2, REGULAR_WINDOW),
+        (4, REGULAR_WINDOW),
+        (8, REGULAR_WINDOW[:10]),
+        (16, DENSE_WINDOW),
+        (32, DENSE_WINDOW[:7]),
+    )
+)
+SOFTMAX = tuple(
+    Panel(items, d_model, rule=SOFTMAX_RULE, window=window, paper_seeds=3)
+    for items, d_model, window in (
+        (64, 16, SOFTMAX_WINDOW[:10]),
+        (64, 32, SOFTMAX_WINDOW[:10]),
+        (128, 16, SOFTMAX_WINDOW),
+        (128, 32, SOFTMAX_WINDOW[:10]),
+        (256, 32, SOFTMAX_WINDOW[:10]),
+        (256, 64, SOFTMAX_WINDOW[:10]),
+    )
+)

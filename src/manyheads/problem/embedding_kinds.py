@@ -1,0 +1,92 @@
+"""Embedding kinds: the one registry of the embeddings that a seed can draw, and the words that name them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from jaxtyping import Float32
+from numpy import ndarray
+
+from manyheads.errors import InputError
+from manyheads.problem.embedding_generators import gaussian, one_hot, sparse_binary
+from manyheads.problem.kind_words import Parameter, Value, form_of, parse_values, seed_word, split_words
+
+D_MODEL = Parameter("d_model")
+
+
+@dataclass(frozen=True)
+class EmbeddingKind:
+    """A kind of embedding: how it is written, drawn and named in pictures.
+
+    Attributes:
+        name: The first word, e.g. "gaussian".
+        draw: Called with items, the parameters' values in their order, and `seed`; returns the rows.
+        label: The kind's name in pictures.
+        parameters: What stands after the name. Where the first is d_model, it is the width; else the width is the
+            number of items.
+    """
+
+    name: str
+    draw: Callable[..., Float32[ndarray, "items d_model"]]
+    label: str
+    parameters: tuple[Parameter, ...] = (D_MODEL,)
+
+    @property
+    def form(self) -> str:
+        """How it is written, e.g. gaussian:D_MODEL."""
+        return form_of(self.name, self.parameters)
+
+
+@dataclass(frozen=True)
+class EmbeddingFamily:
+    """All embeddings of one kind and width, from which a seed draws one for a number of items, e.g. gaussian:16."""
+
+    kind: EmbeddingKind
+    values: tuple[Value, ...] = ()
+
+    def draw(self, items: int, *, seed: int) -> Float32[ndarray, "items d_model"]:
+        """The rows that this seed draws for so many items."""
+        return self.kind.draw(items, *self.values, seed=seed)
+
+    def d_model(self, items: int) -> int:
+        """The width of the rows of an embedding of this many items."""
+        return int(self.values[0]) if D_MODEL in self.kind.parameters else items
+
+    def seed_words(self, items: int) -> tuple[int, ...]:
+        """What a seed's key holds besides the seed: the sizes."""
+        return (items, *map(seed_word, self.values))
+
+    def __str__(self) -> str:
+        return ":".join(
+            [self.kind.name, *(f"{value:g}" if isinstance(value, float) else str(value) for value in self.values)]
+        )
+
+
+EMBEDDING_KINDS: dict[str, EmbeddingKind] = {}
+
+
+def register_embedding_kind(kind: EmbeddingKind) -> None:
+    """Make a kind of embedding known to every command; its name must be new."""
+    if kind.name in EMBEDDING_KINDS or ":" in kind.name:
+        raise InputError(f"a kind of embedding '{kind.name}' cannot be registered: the name is taken or has a colon")
+    EMBEDDING_KINDS[kind.name] = kind
+
+
+def embedding_family(words: str) -> EmbeddingFamily:
+    """The family that words such as gaussian:16 or one-hot name.
+
+    Raises:
+        InputError: The kind is unknown, or the numbers after it are not those of its form.
+    """
+    forms = [kind.form for kind in EMBEDDING_KINDS.values()]
+    kind, rest = split_words(words, EMBEDDING_KINDS, what="embedding", forms=forms)
+    return EmbeddingFamily(kind, parse_values(words, rest, kind.parameters, form=kind.form))
+
+
+for _kind in (
+    EmbeddingKind("one-hot", lambda items, *, seed: one_hot(items), "one-hot rows", parameters=()),
+    EmbeddingKind("gaussian", gaussian, "Gaussian rows"),
+    EmbeddingKind("sparse-binary", sparse_binary, "sparse binary rows"),
+):
+    register_embedding_kind(_kind)

@@ -1,0 +1,166 @@
+"""Graph: which item relates to which, the thing an attention layer has to hold."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from numbers import Integral
+from typing import Any, SupportsIndex
+
+import numpy as np
+from jaxtyping import Bool, Int
+from numpy import ndarray
+
+from manyheads.errors import InputError
+
+MOST_ITEMS = 2**31 - 1  # so that items² pairs can be numbered in 64 bits, and an item in 32
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """Directed relations between items 0 … items − 1, sorted by (source, target), none twice.
+
+    >>> Graph(3, sources=np.array([2, 0]), targets=np.array([0, 1])).relations
+    2
+    """
+
+    items: int
+    sources: ndarray  # Int (relations,): checked below, with a sentence, not by the test run's type checker
+    targets: ndarray
+    labels: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        sources, targets = _indices(self.sources), _indices(self.targets)
+        if self.items != int(self.items) or self.items > MOST_ITEMS:
+            raise InputError(f"a graph has a whole number of items, at most {MOST_ITEMS:,}, not {self.items}")
+        if self.items < 1:
+            raise InputError(f"a graph needs at least one item, not {self.items}")
+        if self.labels is not None:
+            if len(self.labels) != self.items:
+                raise InputError(f"{len(self.labels)} labels do not name {self.items} items")
+            label, uses = Counter(self.labels).most_common(1)[0]
+            if uses > 1:
+                raise InputError(f"the label '{label}' names {uses} items")
+        if sources.shape != targets.shape:
+            raise InputError(f"{sources.size} sources do not pair up with {targets.size} targets")
+        for ends in (sources, targets):
+            outside = ends[(ends < 0) | (ends >= self.items)]
+            if outside.size:
+                raise InputError(f"item {outside[0]} is not among the {self.items} items of the graph")
+        codes = np.sort(sources * self.items + targets)
+        sources, targets = np.divmod(codes, self.items)
+        twice = np.flatnonzero(np.diff(codes) == 0)
+        if twice.size:
+            source, target = (self.name(ends[twice[0]]) for ends in (sources, targets))
+            raise InputError(f"the relation {source} → {target} is given twice")
+        object.__setattr__(self, "sources", _read_only(sources))
+        object.__setattr__(self, "targets", _read_only(targets))
+
+    @property
+    def relations(self) -> int:
+        """m', the number of relations."""
+        return len(self.sources)
+
+    @cached_property
+    def out_degrees(self) -> Int[ndarray, " items"]:
+        """How many relations start at each item."""
+        return _read_only(np.bincount(self.sources, minlength=self.items))
+
+    @cached_property
+    def in_degrees(self) -> Int[ndarray, " items"]:
+        """How many relations end at each item."""
+        return _read_only(np.bincount(self.targets, minlength=self.items))
+
+    @property
+    def max_degree(self) -> int:
+        """Δ, the largest in- or out-degree."""
+        return int(max(self.out_degrees.max(), self.in_degrees.max()))
+
+    @property
+    def is_permutation(self) -> bool:
+        """Whether every item has exactly one relation out and one in."""
+        return self.relations == self.items and bool((self.out_degrees == 1).all() and (self.in_degrees == 1).all())
+
+    @property
+    def has_loops(self) -> bool:
+        """Whether some item relates to itself."""
+        return bool((self.sources == self.targets).any())
+
+    @cached_property
+    def row_starts(self) -> Int[ndarray, " starts"]:
+        """Where each source's relations begin: those of i are targets[row_starts[i]:row_starts[i + 1]]."""
+        return _read_only(np.concatenate([[0], np.cumsum(self.out_degrees)]))
+
+    def adjacency(self, start: int = 0, stop: int | None = None) -> Bool[ndarray, "rows items"]:
+        """The dense rows start … stop − 1 of the adjacency matrix."""
+        stop = self.items if stop is None else stop
+        rows = np.zeros((stop - start, self.items), dtype=bool)
+        low, high = self.row_starts[start], self.row_starts[stop]
+        rows[self.sources[low:high] - start, self.targets[low:high]] = True
+        return rows
+
+    def name(self, item: SupportsIndex) -> str:
+        """The item's label, or its number where there are none."""
+        return self.labels[item] if self.labels is not None else str(item)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """16 digits of the SHA-256 of items and relations; labels do not count."""
+        numbers = np.array([self.items, *self.sources, *self.targets], dtype="<i8")
+        return hashlib.sha256(numbers.tobytes()).hexdigest()[:16]
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Graph)
+            and (self.items, self.labels) == (other.items, other.labels)
+            and np.array_equal(self.sources, other.sources)
+            and np.array_equal(self.targets, other.targets)
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.items, self.sources.tobytes(), self.targets.tobytes(), self.labels))
+
+    def with_labels(self, labels: Sequence[str]) -> Graph:
+        """The same relations between named items."""
+        return Graph(self.items, self.sources, self.targets, tuple(labels))
+
+
+def graph_from_networkx(graph: Any) -> Graph:
+    """The relations of a networkx graph; nodes other than 0 … m − 1 become labels, an undirected edge two relations."""
+    nodes = list(graph.nodes)
+    return _from_edges(nodes, nodes, list(graph.edges()), directed=graph.is_directed())
+
+
+def graph_from_rustworkx(graph: Any) -> Graph:
+    """The relations of a rustworkx graph; its node weights are read as networkx's nodes, and None gives no label."""
+    return _from_edges(
+        list(graph.node_indices()), graph.nodes(), list(graph.edge_list()), directed=hasattr(graph, "in_degree")
+    )
+
+
+def _from_edges(
+    keys: Sequence[Hashable], names: Sequence[object], edges: Sequence[tuple[Any, Any]], *, directed: bool
+) -> Graph:
+    numbered = all(isinstance(name, Integral) for name in names) and set(names) == set(range(len(names)))
+    labels = None if numbered or all(name is None for name in names) else tuple(map(str, names))
+    place = dict(zip(keys, names if numbered else range(len(names)), strict=True))
+    pairs = [(place[source], place[target]) for source, target in edges]
+    if not directed:
+        pairs += [(target, source) for source, target in pairs if source != target]
+    sources, targets = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+    return Graph(len(names), sources, targets, labels)
+
+
+def _indices(ends: ndarray | Sequence[int]) -> Int[ndarray, " relations"]:
+    array = np.asarray(ends)
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+        raise InputError("sources and targets are flat arrays of whole numbers")
+    return array.astype(np.int64)
+
+
+def _read_only(array: Int[ndarray, " n"]) -> Int[ndarray, " n"]:
+    array.flags.writeable = False
+    return array

@@ -1,0 +1,140 @@
+"""Generators of graphs, each named after what it returns; the seed decides every one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Bool, Int
+from numpy import ndarray
+
+from manyheads.errors import InputError
+from manyheads.problem.graph import Graph
+
+
+def permutation_graph(items: int, *, seed: int) -> Graph:
+    """A uniformly random permutation: one relation out of and one into every item, fixed points allowed."""
+    return Graph(items, np.arange(items), np.random.default_rng(seed).permutation(items))
+
+
+def regular_graph(items: int, degree: int, *, seed: int) -> Graph:
+    """The union of `degree` random matchings: so many relations out of and into every item, no loops, none twice."""
+    if not 1 <= degree < items:
+        raise InputError(f"a loop-free regular graph on {items} items has degree 1 to {items - 1}, not {degree}")
+    rng = np.random.default_rng(seed)
+    targets = np.empty((items, degree), dtype=np.int32)
+    for k in range(degree):
+        targets[:, k] = _disjoint_matching(targets[:, :k], rng)
+    return Graph(items, np.repeat(np.arange(items), degree), targets.ravel())
+
+
+def _disjoint_matching(taken: Int[ndarray, "items k"], rng: np.random.Generator) -> Int[ndarray, " items"]:
+    """A random permutation without fixed points that gives no item a target it has taken."""
+    items = np.arange(len(taken))
+    matching = rng.permutation(len(items))
+    clashing = items[_clash(taken, items, matching)]
+    for _ in range(20):
+        if not clashing.size:
+            return matching
+        if 2 * len(clashing) > len(items):
+            break
+        # exchange the targets of a clashing source and a random other where that leaves neither of them clashing
+        others = rng.permutation(np.setdiff1d(items, clashing))[: len(clashing)]
+        helps = ~_clash(taken, clashing, matching[others]) & ~_clash(taken, others, matching[clashing])
+        mended, by = clashing[helps], others[helps]
+        matching[mended], matching[by] = matching[by], matching[mended]
+        clashing = clashing[~helps]
+
+    # Stuck. Every item has as many allowed targets as any other, and as many allowed sources, so a perfect matching
+    # exists (Hall). The algorithm is deterministic, hence the random order of rows and columns.
+    from scipy.sparse import csr_array  # takes longer to import than the command line
+    from scipy.sparse.csgraph import maximum_bipartite_matching
+
+    allowed = np.ones((len(items), len(items)), dtype=bool)
+    allowed[items, items] = False
+    allowed[items[:, None], taken] = False
+    rows, columns = rng.permutation(len(items)), rng.permutation(len(items))
+    matching[rows] = columns[maximum_bipartite_matching(csr_array(allowed[np.ix_(rows, columns)]), perm_type="column")]
+    return matching
+
+
+def _clash(
+    taken: Int[ndarray, "items k"], sources: Int[ndarray, " n"], targets: Int[ndarray, " n"]
+) -> Bool[ndarray, " n"]:
+    """Which of the relations are loops or taken."""
+    return (sources == targets) | (taken[sources] == targets[:, None]).any(axis=1)
+
+
+def random_graph(items: int, relations: int, *, seed: int, loops: bool = False) -> Graph:
+    """Exactly so many relations, every such set equally likely.
+
+    Without loops they are chosen among the m(m − 1) ordered pairs that Sec. 9 counts, with them among all m².
+    """
+    others = items if loops else items - 1
+    if not 0 <= relations <= items * others:
+        raise InputError(f"{items} items have {items * others} possible relations, not {relations}")
+    codes = np.random.default_rng(seed).choice(items * others, size=relations, replace=False, shuffle=False)
+    sources, targets = np.divmod(codes, others)
+    return Graph(items, sources, targets if loops else targets + (targets >= sources))
+
+
+def star_graph(items: int, *, direction: Literal["out", "in"]) -> Graph:
+    """Item 0 is the hub: its relations go out to all other items, or come in from them."""
+    if direction not in ("out", "in"):
+        raise InputError(f"the relations of a star go out or in, not '{direction}'")
+    others = np.arange(1, items)
+    hub = np.zeros_like(others)
+    return Graph(items, hub, others) if direction == "out" else Graph(items, others, hub)
+
+
+def power_law_graph(items: int, relations: int, *, exponent: float, seed: int) -> Graph:
+    """Exactly so many relations without loops, whose in- and out-degrees both follow a power law.
+
+    Sources and targets are drawn with weight r^(−1/(exponent − 1)) for rank r and repeats dropped, so degree k is about
+    k^−exponent as frequent as degree 1 (Chung and Lu). An item's ranks as source and as target are independent. At
+    exponent 2.6, 10^6 relations among 10^5 items have a largest degree near 5,000.
+    """
+    if not exponent > 2:
+        raise InputError(f"the exponent of a power-law graph must exceed 2 for a finite mean degree, not {exponent}")
+    if not 0 <= relations <= items * (items - 1) // 2:
+        raise InputError(
+            f"a power-law graph takes at most half of the {items * (items - 1)} pairs of {items} items, not {relations}"
+        )
+    rng = np.random.default_rng(seed)
+    cumulative = np.cumsum(np.arange(1, items + 1) ** (-1 / (exponent - 1)))
+    by_rank = rng.permutation(items), rng.permutation(items)
+    codes = np.empty(0, dtype=np.int64)
+    while len(codes) < relations:
+        sources, targets = (
+            items_by_rank[np.searchsorted(cumulative[:-1], rng.random(relations) * cumulative[-1], side="right")]
+            for items_by_rank in by_rank
+        )
+        codes = np.concatenate([codes, (sources * items + targets)[sources != targets]])
+        codes = codes[np.sort(np.unique(codes, return_index=True)[1])]  # repeats dropped, in the order drawn
+    return Graph(items, *np.divmod(codes[:relations], items))
+
+
+def positional_graph(graph: Graph, positions: int, *, offsets: Iterable[int]) -> Graph:
+    """Tokens at positions as items (Sec. 3): t@p → u@q where t → u is a relation and q − p one of the offsets.
+
+    Offsets [-1] relate a token to the one before it, range(1 - positions, 0) to all before it, and
+    range(1 - positions, positions) make position irrelevant. Token t at position p is item t·positions + p, so where
+    a model adds the two, the embedding is `(tokens[:, None] + places).reshape(-1, d_model)`.
+
+    >>> relation = Graph(2, np.array([0]), np.array([1]), labels=("sat", "cat"))
+    >>> before = positional_graph(relation, 3, offsets=[-1])
+    >>> [f"{before.name(s)} → {before.name(t)}" for s, t in zip(before.sources, before.targets)]
+    ['sat@1 → cat@0', 'sat@2 → cat@1']
+    """
+    steps = sorted(set(offsets))
+    if positions < 1 or any(abs(step) >= positions for step in steps):
+        raise InputError(f"offsets between {positions} positions are smaller than {positions}, not {steps}")
+    pairs = [(p, p + step) for step in steps for p in range(positions) if 0 <= p + step < positions]
+    here, there = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+    return Graph(
+        graph.items * positions,
+        (graph.sources[:, None] * positions + here).ravel(),
+        (graph.targets[:, None] * positions + there).ravel(),
+        tuple(f"{graph.name(token)}@{p}" for token in range(graph.items) for p in range(positions)),
+    )

@@ -1,0 +1,164 @@
+"""Graph kinds: the one registry of the graphs that a seed can draw, and the words that name them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from manyheads.errors import InputError
+from manyheads.problem.graph import Graph
+from manyheads.problem.graph_generators import (
+    permutation_graph,
+    power_law_graph,
+    random_graph,
+    regular_graph,
+    star_graph,
+)
+from manyheads.problem.kind_words import Parameter, Value, form_of, parse_values, seed_word, split_words
+
+PERMUTATION_SLOPE = 1.19  # of the paper's law D_K* ≈ slope·m'·log2 m/d_model, for permutations (Fig. 3)
+RELATION_SLOPE = 0.46  # the same for r-regular graphs (Eq. 32), and here for every other graph
+
+
+@dataclass(frozen=True)
+class GraphKind:
+    """A kind of graph: how it is written, drawn, counted, named in pictures, and which law it follows.
+
+    To add one, write its generator and register it here: it can then be compiled, fitted, trained, measured, planned
+    for and drawn by every command.
+
+    Attributes:
+        name: The first word, e.g. "regular".
+        draw: Called with items, the parameters' values in their order, and `seed`; returns the graph.
+        relations: Called with items and the values; returns the number of relations.
+        label: The kind's name in pictures; "{degree}" stands for the value of the parameter degree.
+        parameters: What stands after ITEMS.
+        slope: The constant of the paper's law for this kind.
+    """
+
+    name: str
+    draw: Callable[..., Graph]
+    relations: Callable[..., int]
+    label: str
+    parameters: tuple[Parameter, ...] = ()
+    slope: float = RELATION_SLOPE
+
+    @property
+    def form(self) -> str:
+        """How it is written, e.g. regular:ITEMS:DEGREE."""
+        return form_of(self.name, (Parameter("items"), *self.parameters))
+
+
+@dataclass(frozen=True)
+class GraphFamily:
+    """All graphs of one kind and size, from which a seed draws one, e.g. regular:64:4.
+
+    >>> family = graph_family("regular:64:4")
+    >>> family.relations, family.label, str(family)
+    (256, '4-regular graphs', 'regular:64:4')
+    """
+
+    kind: GraphKind
+    items: int
+    values: tuple[Value, ...] = ()
+
+    def draw(self, *, seed: int) -> Graph:
+        """The graph that this seed draws."""
+        return self.kind.draw(self.items, *self.values, seed=seed)
+
+    @property
+    def relations(self) -> int:
+        """m', the number of relations of each of them."""
+        return self.kind.relations(self.items, *self.values)
+
+    @property
+    def label(self) -> str:
+        """The name in pictures and tables."""
+        names = (parameter.name for parameter in self.kind.parameters)
+        return self.kind.label.format(**dict(zip(names, self.values, strict=True)))
+
+    @property
+    def seed_words(self) -> tuple[int, ...]:
+        """What a seed's key holds besides the seed: the sizes. A kind without parameters has a 1 in their place."""
+        return (self.items, *(map(seed_word, self.values) if self.values else (1,)))
+
+    def __str__(self) -> str:
+        return ":".join(
+            [
+                self.kind.name,
+                str(self.items),
+                *(f"{value:g}" if isinstance(value, float) else str(value) for value in self.values),
+            ]
+        )
+
+
+GRAPH_KINDS: dict[str, GraphKind] = {}
+
+
+def register_graph_kind(kind: GraphKind) -> None:
+    """Make a kind of graph known to every command; its name must be new."""
+    if kind.name in GRAPH_KINDS or ":" in kind.name:
+        raise InputError(f"a kind of graph '{kind.name}' cannot be registered: the name is taken or has a colon")
+    GRAPH_KINDS[kind.name] = kind
+
+
+def graph_family(words: str) -> GraphFamily:
+    """The family that words such as permutation:64 or regular:64:4 name.
+
+    Raises:
+        InputError: The kind is unknown, or the numbers after it are not those of its form.
+    """
+    forms = [kind.form for kind in GRAPH_KINDS.values()]
+    kind, rest = split_words(words, GRAPH_KINDS, what="graph", forms=forms)
+    parameters = (Parameter("items"), *kind.parameters)
+    items, *values = parse_values(words, rest, parameters, form=kind.form)
+    return GraphFamily(kind, int(items), tuple(values))
+
+
+DEGREE, RELATIONS = Parameter("degree"), Parameter("relations")
+
+for _kind in (
+    GraphKind(
+        name="permutation",
+        draw=permutation_graph,
+        relations=lambda items: items,
+        label="permutations",
+        slope=PERMUTATION_SLOPE,
+    ),
+    GraphKind(
+        name="regular",
+        draw=regular_graph,
+        relations=lambda items, degree: items * degree,
+        label="{degree}-regular graphs",
+        parameters=(DEGREE,),
+    ),
+    GraphKind(
+        name="random",
+        draw=random_graph,
+        relations=lambda items, relations: relations,
+        label="random graphs of {relations} relations",
+        parameters=(RELATIONS,),
+    ),
+    GraphKind(
+        name="star-out",
+        draw=lambda items, *, seed: star_graph(items, direction="out"),
+        relations=lambda items: items - 1,
+        label="stars, relations out of the hub",
+    ),
+    GraphKind(
+        name="star-in",
+        draw=lambda items, *, seed: star_graph(items, direction="in"),
+        relations=lambda items: items - 1,
+        label="stars, relations into the hub",
+    ),
+    GraphKind(
+        name="power-law",
+        draw=lambda items, relations, exponent, *, seed: power_law_graph(
+            items, relations, exponent=exponent, seed=seed
+        ),
+        relations=lambda items, relations, exponent: relations,
+        label="power-law graphs of {relations} relations, exponent {exponent:g}",
+        parameters=(RELATIONS, Parameter("exponent", "float")),
+    ),
+):
+    register_graph_kind(_kind)

@@ -1,0 +1,59 @@
+"""Kind words: the grammar NAME:NUMBER:NUMBER in which every command and every task names what a seed draws."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeVar
+
+import numpy as np
+
+from manyheads.errors import InputError
+
+Value = int | float
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A number after the name of a kind, e.g. DEGREE in regular:ITEMS:DEGREE."""
+
+    name: str
+    type: Literal["int", "float"] = "int"
+
+    def parse(self, word: str) -> Value | None:
+        """The number, or None where the word is none."""
+        pattern = "[0-9]{1,18}" if self.type == "int" else r"[0-9]+(\.[0-9]*)?"
+        return None if not re.fullmatch(pattern, word) else int(word) if self.type == "int" else float(word)
+
+
+K = TypeVar("K")
+
+
+def form_of(name: str, parameters: Sequence[Parameter]) -> str:
+    """How the kind is written, e.g. regular:ITEMS:DEGREE."""
+    return ":".join([name, *(parameter.name.upper() for parameter in parameters)])
+
+
+def split_words(words: str, kinds: Mapping[str, K], *, what: str, forms: Sequence[str]) -> tuple[K, list[str]]:
+    """The kind that the words name and the words after its name; an unknown name is refused with the nearest one."""
+    name, *rest = words.split(":")
+    if name not in kinds:
+        near = difflib.get_close_matches(name, kinds, n=1)
+        hint = f" (did you mean {near[0]}?)" if near else ""
+        raise InputError(f"unknown kind of {what} {name!r}{hint}: choose from {', '.join(forms)}")
+    return kinds[name], rest
+
+
+def parse_values(words: str, rest: Sequence[str], parameters: Sequence[Parameter], *, form: str) -> tuple[Value, ...]:
+    """The numbers after a kind's name, one for each parameter."""
+    values = [parameter.parse(word) for parameter, word in zip(parameters, rest, strict=False)]
+    if len(rest) != len(parameters) or None in values:
+        raise InputError(f"{words!r} is not of the form {form}")
+    return tuple(value for value in values if value is not None)
+
+
+def seed_word(value: Value) -> int:
+    """A parameter as a word of a seed: an integer as it is, a float by its bits."""
+    return value if isinstance(value, int) else int(np.float64(value).view(np.uint64))

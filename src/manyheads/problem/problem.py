@@ -1,0 +1,118 @@
+"""Problem: one graph over one embedding, what an attention layer has to hold. Both are checked here, once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+
+from manyheads.errors import InputError
+from manyheads.problem.embedding import Embedding
+from manyheads.problem.graph import Graph
+
+ContextLength = int | tuple[int, int] | None  # one length, the least and the greatest, or every length
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """A graph, and an embedding with a row for each of its items.
+
+    Args:
+        graph: The relations to hold.
+        embedding: The items' rows: an `Embedding`, or an array of shape (items, d_model).
+
+    Raises:
+        InputError: The arguments are exchanged, or the embedding has another number of rows than the graph has items.
+
+    >>> from manyheads import gaussian, permutation_graph
+    >>> problem = Problem(permutation_graph(64, seed=0), gaussian(64, 16, seed=1))
+    >>> problem.items, problem.relations, problem.d_model
+    (64, 64, 16)
+    """
+
+    graph: Graph
+    embedding: Embedding
+
+    def __init__(self, graph: Graph, embedding: Embedding | ndarray) -> None:
+        if not isinstance(graph, Graph):
+            raise InputError(
+                f"a problem is a graph and an embedding, in this order: {type(graph).__name__} is no graph"
+            )
+        if not isinstance(embedding, (Embedding, np.ndarray)):
+            raise InputError(f"the embedding of a problem is an Embedding or an array, not {type(embedding).__name__}")
+        rows = Embedding.of(embedding)
+        if rows.items != graph.items:
+            raise InputError(f"the graph has {graph.items} items but the embedding has {rows.items} rows")
+        object.__setattr__(self, "graph", graph)
+        object.__setattr__(self, "embedding", rows)
+
+    @property
+    def items(self) -> int:
+        """m, the number of items."""
+        return self.graph.items
+
+    @property
+    def relations(self) -> int:
+        """m', the number of relations."""
+        return self.graph.relations
+
+    @property
+    def d_model(self) -> int:
+        """The width of the embedding."""
+        return self.embedding.d_model
+
+    @property
+    def rows(self) -> Float[ndarray, "items d_model"]:
+        """The embedding's rows as an array."""
+        return self.embedding.rows
+
+    def context_lengths(self, context_length: ContextLength) -> tuple[int, int]:
+        """The least and the greatest length of a context.
+
+        Args:
+            context_length: One length, or the least and the greatest, from 2 to the number of items.
+
+        Raises:
+            InputError: No length is given, or one lies outside that range.
+        """
+        if context_length is None:
+            raise InputError(
+                "rule softmax depends on the context: give the context length, or the least and the greatest"
+            )
+        shortest, longest = (context_length, context_length) if isinstance(context_length, int) else context_length
+        if not 2 <= shortest <= longest <= self.items:
+            raise InputError(
+                f"context lengths run from 2 to the number of items, {self.items}, not from {shortest} to {longest}"
+            )
+        return shortest, longest
+
+    def require_width(self, d_model: int) -> None:
+        """Refuse a layer that reads rows of another width than the embedding has."""
+        if d_model != self.d_model:
+            raise InputError(f"the layer reads rows of {d_model} numbers but the embedding has {self.d_model}")
+
+    def require_distinct(self) -> None:
+        """Refuse two items with the same row and different relations: no layer can tell them apart."""
+        _, first, place = np.unique(self.rows, axis=0, return_index=True, return_inverse=True)
+        twins = np.flatnonzero(first[place.ravel()] != np.arange(self.items))
+        graph = self.graph
+        outgoing, incoming = _neighbours(graph.sources, graph.targets), _neighbours(graph.targets, graph.sources)
+        for item in twins.tolist():
+            twin = int(first[place.ravel()[item]])
+            for kind, ends in (("relations", outgoing), ("relations to them", incoming)):
+                if ends.get(item, frozenset()) != ends.get(twin, frozenset()):
+                    names = f"{graph.name(twin)} and {graph.name(item)}"
+                    raise InputError(
+                        f"rows {twin} and {item} of the embedding ({names}) are identical but their {kind} differ: "
+                        "no layer can tell them apart"
+                    )
+
+
+def _neighbours(ends: ndarray, others: ndarray) -> dict[int, frozenset[int]]:
+    """The items on the other end of each item's relations."""
+    found: dict[int, set[int]] = {}
+    for end, other in zip(ends.tolist(), others.tolist(), strict=True):
+        found.setdefault(end, set()).add(other)
+    return {end: frozenset(items) for end, items in found.items()}

@@ -1,0 +1,1 @@
+"""The store: one SQLite file that keeps the result of every run."""

@@ -1,0 +1,208 @@
+"""Store: one SQLite file that keeps every outcome, whatever happens to the process that writes it."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+
+from manyheads.errors import InputError
+from manyheads.sweep.store.lock import WriterLock
+from manyheads.sweep.store.record import COLUMNS, FINISHED, Record
+from manyheads.sweep.store.schema import APPLICATION_ID, MIGRATIONS, VERSION
+
+SQLITE_HEADER = b"SQLite format 3\0"
+PATIENCE = 60.0  # seconds a writer waits for readers, and they for it
+FILTERS = (
+    "kind",
+    "items",
+    "d_model",
+    "heads",
+    "key_width",
+    "key_budget",
+    "seed",
+    "graph",
+    "degree",
+    "rule",
+    "status",
+    "engine",
+)
+
+
+class StoreError(InputError):
+    """The store cannot be used as asked; what it held before is untouched."""
+
+
+class Store:
+    """Results by run and engine. Open it with `Store.write` (one at a time) or `Store.read` (any number)."""
+
+    def __init__(self, path: Path, connection: sqlite3.Connection, lock: WriterLock | None) -> None:
+        self.path = path
+        self._connection = connection
+        self._lock = lock
+
+    @classmethod
+    def write(cls, path: Path) -> Store:
+        """Open for writing, creating or upgrading the file; a second writer is refused by name of the first."""
+        if path.exists():
+            _version(path)
+        lock = WriterLock.acquire(path)
+        try:
+            with _reported(path):
+                connection = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None)
+                try:
+                    connection.execute("PRAGMA journal_mode = DELETE")
+                    connection.execute("PRAGMA synchronous = FULL")
+                    _upgrade(connection)
+                except BaseException:
+                    connection.close()
+                    raise
+        except BaseException:
+            lock.release()
+            raise
+        return cls(path, connection, lock)
+
+    @classmethod
+    def read(cls, path: Path) -> Store:
+        """Open for reading only; an older store is brought up to date in memory, its file left as it is."""
+        if not path.exists():
+            raise StoreError(f"there is no store at {path}")
+        version = _version(path)
+        with _reported(path):
+            # not mode=ro: what a killed writer has left half-done can be undone only by who may write
+            uri = f"{path.resolve().as_uri()}?mode=rw"
+            connection = sqlite3.connect(uri, uri=True, timeout=PATIENCE, isolation_level=None)
+            if version < VERSION:
+                copy = sqlite3.connect(":memory:", isolation_level=None)
+                connection.backup(copy)
+                connection.close()
+                connection = copy
+                _upgrade(connection)
+            connection.execute("PRAGMA query_only = ON")
+        return cls(path, connection, None)
+
+    def add(self, records: Iterable[Record]) -> None:
+        """Keep these records, all or none, and do not return before they are on the disk.
+
+        A finished result is final: recording it again changes nothing. Any other gives way to a newer attempt.
+        """
+        places = ", ".join("?" for _ in COLUMNS)
+        updates = ", ".join(f"{name} = excluded.{name}" for name in COLUMNS if name not in ("id", "engine"))
+        finished = ", ".join(f"'{status}'" for status in sorted(FINISHED))
+        statement = (
+            f"INSERT INTO results ({', '.join(COLUMNS)}) VALUES ({places}) "
+            f"ON CONFLICT (id, engine) DO UPDATE SET {updates} WHERE results.status NOT IN ({finished})"
+        )
+        rows = [tuple(getattr(record, name) for name in COLUMNS) for record in records]
+        with _reported(self.path), self._transaction():
+            self._connection.executemany(statement, rows)
+
+    def statuses(self, engine: str, ids: Sequence[str]) -> dict[str, tuple[str, int]]:
+        """Status and attempts, by id, of those of the runs that the store knows for this engine."""
+        query = f"SELECT id, status, attempts FROM results WHERE engine = ? AND {_AMONG}"
+        with _reported(self.path):
+            rows = self._connection.execute(query, (engine, json.dumps(ids)))
+            return {name: (status, attempts) for name, status, attempts in rows}
+
+    def records(
+        self, where: Mapping[str, str | int] | None = None, *, ids: Sequence[str] | None = None, limit: int = -1
+    ) -> list[Record]:
+        """The records that match, e.g. {"items": 64, "heads": 4}, in the order of their problem and shape."""
+        where = where or {}
+        unknown = [name for name in where if name not in FILTERS]
+        if unknown:
+            raise InputError(f"cannot filter by '{unknown[0]}': choose from {', '.join(FILTERS)}")
+        conditions = [f"{name} = ?" for name in where]
+        values: list[str | int] = list(where.values())
+        if ids is not None:
+            conditions.append(_AMONG)
+            values.append(json.dumps(ids))
+        order = "items, d_model, graph, degree, rule, heads, key_width, seed, engine"
+        # which rows, from the index alone; then these rows
+        chosen = f"SELECT rowid FROM results WHERE {' AND '.join(conditions) or '1'} ORDER BY {order} LIMIT ?"
+        query = f"SELECT {', '.join(COLUMNS)} FROM results WHERE rowid IN ({chosen}) ORDER BY {order}"
+        with _reported(self.path):
+            return [Record(*row) for row in self._connection.execute(query, (*values, limit))]
+
+    def counts(self) -> dict[str, int]:
+        """How many results there are of each status."""
+        query = "SELECT status, count(*) FROM results GROUP BY status ORDER BY status"
+        with _reported(self.path):
+            return dict(self._connection.execute(query))
+
+    def close(self) -> None:
+        """Close the file and let the next writer in."""
+        self._connection.close()
+        if self._lock is not None:
+            self._lock.release()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._connection.execute("COMMIT")
+        except BaseException:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            raise
+
+
+_AMONG = "id IN (SELECT value FROM json_each(?))"  # any number of ids in one parameter
+
+
+def _version(path: Path) -> int:
+    """The schema version in the file's header; a sentence if it is not a store of ours.
+
+    Read off the bytes, not through SQLite: it changes nothing, and a journal that a killed writer has left behind
+    does not stand in the way. An empty file is a store that was never written to.
+    """
+    if not path.is_file():  # a pipe would block
+        raise StoreError(f"{path} is not a manyheads store")
+    with _reported(path), path.open("rb") as file:
+        header = file.read(100)
+    if not header:
+        return 0
+    if len(header) < 100 or not header.startswith(SQLITE_HEADER):
+        raise StoreError(f"{path} is not a manyheads store")
+    version, application = (int.from_bytes(header[offset : offset + 4]) for offset in (60, 68))
+    if application != APPLICATION_ID:
+        raise StoreError(f"{path} is a database, but not a manyheads store")
+    if version > VERSION:
+        raise StoreError(
+            f"{path} was written by a newer manyheads (schema {version}; this one knows {VERSION}): please upgrade"
+        )
+    return version
+
+
+def _upgrade(connection: sqlite3.Connection) -> None:
+    """Run the missing migrations, each with its version number in one transaction."""
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    for number in range(version + 1, VERSION + 1):
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute(MIGRATIONS[number - 1])
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {number}")
+        connection.execute("COMMIT")
+
+
+@contextmanager
+def _reported(path: Path) -> Iterator[None]:
+    """Say in one sentence what SQLite or the disk refused."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise StoreError(f"the store {path} cannot be used: {error}") from error
+    except OSError as error:
+        raise StoreError(f"the store {path} cannot be used: {error.strerror}") from error

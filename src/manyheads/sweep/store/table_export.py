@@ -1,0 +1,70 @@
+"""Records as flat rows, and rows as CSV, JSON lines or Parquet."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from manyheads.errors import InputError
+from manyheads.files.atomic_files import write_whole
+from manyheads.sweep.store.record import Record
+
+ENDINGS = (".csv", ".jsonl", ".parquet")
+
+
+def as_row(record: Record) -> dict[str, object]:
+    """The run's fields, the scores and the rest side by side; what is missing is None."""
+    run, scores = json.loads(record.run), json.loads(record.scores)
+    if "heads" in run and "key_width" in run:
+        run["key_budget"] = run["heads"] * run["key_width"]
+    rest = {name: value for name, value in asdict(record).items() if name not in ("run", "scores", "curve")}
+    return run | scores | rest
+
+
+def export(records: Sequence[Record], path: Path, *, force: bool) -> None:
+    """Write the records whole or not at all; the ending of the file decides how."""
+    rows = [as_row(record) for record in records]
+    match path.suffix:
+        case ".csv":
+            write_whole(path, _csv(rows).encode(), force=force)
+        case ".jsonl":
+            write_whole(path, "".join(json.dumps(row) + "\n" for row in rows).encode(), force=force)
+        case ".parquet":
+            write_whole(path, _parquet(rows), force=force)
+        case other:
+            raise InputError(f"results are exported as {', '.join(ENDINGS)}, not as {other or 'a file without ending'}")
+
+
+def _names(rows: Sequence[dict[str, object]]) -> list[str]:
+    """Every column there is, since runs of another kind have other fields."""
+    return list(dict.fromkeys(name for row in rows for name in row))
+
+
+def _csv(rows: Sequence[dict[str, object]]) -> str:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, fieldnames=_names(rows), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def _parquet(rows: Sequence[dict[str, object]]) -> bytes:
+    try:
+        import pyarrow as pa
+        from pyarrow import parquet
+    except ImportError:
+        raise InputError("Parquet needs pyarrow: pip install 'manyheads[parquet]'") from None
+    columns = {name: _one_type([row.get(name) for row in rows]) for name in _names(rows)}
+    buffer = io.BytesIO()
+    parquet.write_table(pa.table(columns), buffer)
+    return buffer.getvalue()
+
+
+def _one_type(column: list[object]) -> list[object]:
+    """A positive weight is "balanced" or a number, but a column of Parquet has one type."""
+    words = any(isinstance(value, str) for value in column)
+    return [str(value) if words and value is not None else value for value in column]

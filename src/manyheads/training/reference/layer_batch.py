@@ -1,0 +1,101 @@
+"""Batch: runs of one shape in training, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import astuple
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float64, Int
+from numpy import ndarray
+from torch import Tensor
+
+from manyheads.errors import InputError
+from manyheads.training.data import Problem, Stream, initial_weights
+from manyheads.training.devices import device_named
+from manyheads.training.outcome import Tally
+from manyheads.training.reference.adamw import AdamW
+from manyheads.training.reference.losses import Task, Weights
+from manyheads.training.run import Run
+
+NUMBERS_AT_ONCE = 1 << 24
+"""How many numbers an evaluation may hold; it takes as many contexts at a time as that allows."""
+
+
+class Batch:
+    """Runs of one shape at their first weights, to be trained step by step. A run no longer active is left as it is."""
+
+    def __init__(self, runs: Sequence[Run], problems: Sequence[Problem], *, device: str = "cpu") -> None:
+        if len(runs) != len(problems):
+            raise InputError(f"{len(runs)} runs do not pair up with {len(problems)} problems")
+        if not runs or any(_shape(run) != _shape(runs[0]) for run in runs):
+            raise InputError("runs trained in one batch may differ in their seeds, graphs and embeddings only")
+        self.run, self.problems, self.device = runs[0], problems, device_named(device)
+        self.dtype = getattr(torch, self.run.precision)
+        messages = [problem.messages for problem in problems if problem.messages is not None]
+        self.task = Task(
+            rule=self.run.rule,
+            sharpness=self.run.sharpness,
+            positive_weight=self.run.meaning["positive_weight"],
+            embedding=self._tensor([problem.embedding for problem in problems], self.dtype),
+            related=self._tensor([problem.graph.adjacency() for problem in problems], torch.bool),
+            messages=self._tensor(messages, self.dtype) if messages else None,
+        )
+        query, key = zip(*[initial_weights(run) for run in runs], strict=True)
+        threshold = [np.array(run.initial_threshold) for run in runs]
+        self.weights = Weights(*[self._tensor(parts, self.dtype) for parts in (query, key, threshold)])
+        learned = self.weights[:2] if messages else self.weights  # the loss of messages knows no threshold
+        self.adamw = AdamW(self.run, [parameter.requires_grad_() for parameter in learned])
+        self.active = torch.ones(len(runs), dtype=torch.bool, device=self.device)
+        self.steps = torch.zeros(len(runs), dtype=torch.int64, device=self.device)
+        self.step = 0
+
+    def advance(self, count: int) -> Float64[ndarray, "count runs"]:
+        """Take so many steps and return their losses, NaN where a context taught nothing.
+
+        A run whose loss is not finite is active no longer, and is not updated by it.
+        """
+        contexts = self._contexts(Stream.TRAIN, self.step, count)
+        losses = self.weights.threshold.new_empty((count, len(self.problems)))
+        for n in range(count):
+            loss, teaches = self.task.losses(self.weights, contexts[:, n])
+            gradients = torch.autograd.grad(loss.sum(), self.adamw.parameters)
+            self.steps += self.active
+            self.active &= loss.isfinite()
+            self.adamw.update(gradients, self.active & teaches)
+            losses[n] = torch.where(teaches, loss.detach(), torch.nan)
+        self.step += count
+        return losses.cpu().numpy().astype(np.float64)
+
+    def evaluate(self, stream: Stream, count: int) -> list[Tally]:
+        """Each run's tally over the first contexts of a stream."""
+        run = self.run
+        numbers = run.context * (run.context * run.heads + run.d_model + 2 * run.key_budget) * len(self.problems)
+        at_once = max(1, NUMBERS_AT_ONCE // numbers)
+        parts = [
+            self.task.tallies(self.weights, self._contexts(stream, start, min(at_once, count - start)))
+            for start in range(0, count, at_once)
+        ]
+        return [Tally(*map(sum, zip(*map(astuple, own), strict=True))) for own in zip(*parts, strict=True)]
+
+    def sound(self) -> Bool[ndarray, " runs"]:
+        """Which runs are active with finite weights."""
+        finite = [part.detach().reshape(len(part), -1).isfinite().all(dim=1) for part in self.weights]
+        return torch.stack([self.active, *finite]).all(dim=0).cpu().numpy()
+
+    def keep(self, going: Sequence[bool]) -> None:
+        """Let only these runs go on."""
+        self.active = torch.tensor(going, device=self.device)
+
+    def _contexts(self, stream: Stream, start: int, count: int) -> Int[Tensor, "runs count context"]:
+        return self._tensor([problem.contexts(stream, start, count) for problem in self.problems], torch.int64)
+
+    def _tensor(self, parts: Sequence[ndarray], dtype: torch.dtype) -> Tensor:
+        return torch.tensor(np.stack(parts)).to(self.device, dtype)
+
+
+def _shape(run: Run) -> dict[str, int | float | str]:
+    """What all runs of a batch have in common."""
+    own = ("seed", "problem_seed", "graph", "embedding")
+    return {name: value for name, value in run.meaning.items() if name not in own}

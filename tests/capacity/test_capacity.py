@@ -1,0 +1,112 @@
+"""capacity: the paper's statistics against statsmodels and against definitions written out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import statsmodels.api as sm
+from hypothesis import given
+from hypothesis import strategies as st
+from statsmodels.stats.weightstats import DescrStatsW
+
+from manyheads import InputError
+from manyheads.capacity import Point, fit_affine, fit_through_origin, points, threshold
+from manyheads.capacity.thresholds import differs
+
+
+def point(heads: int, key_width: int, *scores: float) -> Point:
+    return Point(heads, key_width, tuple(enumerate(scores)))
+
+
+@given(st.lists(st.floats(0, 1), min_size=2, max_size=12))
+def test_interval_is_the_t_interval(scores: list[float]) -> None:
+    expected = DescrStatsW(np.array(scores)).tconfint_mean(alpha=0.05)
+    np.testing.assert_allclose(point(2, 3, *scores).interval, expected, rtol=1e-9, atol=1e-12)
+
+
+def test_one_seed_has_no_interval() -> None:
+    low, high = point(1, 4, 0.995).interval
+    assert low == -np.inf
+    assert high == np.inf
+
+
+def test_the_three_values_of_the_threshold() -> None:
+    noisy, wide, sure = point(2, 5, 0.97, 1.0), point(2, 6, 0.985, 1.0), point(4, 5, 0.999, 1.0)
+    found = threshold([sure, noisy, wide])
+    # the mean passes first at 12; the upper end of the interval already at 10; the lower end only at 20
+    assert (found.key_budget, found.low, found.high) == (12, 10, 20)
+    assert (found.heads, found.key_width) == (2, 6)
+
+
+def test_ties_in_budget_go_to_the_larger_mean() -> None:
+    assert threshold([point(2, 6, 0.991, 0.992), point(3, 4, 0.995, 0.996)]).heads == 3
+
+
+def test_nothing_passes() -> None:
+    found = threshold([point(2, 6, 0.5, 0.501), point(3, 4)])
+    assert (found.key_budget, found.low, found.high, found.heads, found.key_width) == (None, None, None, None, None)
+
+
+def test_the_range_of_head_counts() -> None:
+    best = point(4, 5, 0.995, 0.996, 0.994)
+    close = point(2, 11, 0.996, 0.995, 0.994)  # D_K = 22, within 10 %, no significant difference
+    worse = point(1, 20, 0.900, 0.902, 0.899)  # within 10 %, significantly worse
+    far = point(8, 3, 0.995, 0.996, 0.994)  # D_K = 24, outside the pool
+    found = threshold([best, close, worse, far])
+    assert (found.heads, found.heads_low, found.heads_high) == (4, 2, 4)
+    # a head count stays if any of its tested key budgets in the pool is not significantly different
+    second = point(1, 22, 0.995, 0.996, 0.995)
+    assert threshold([best, close, worse, far, second]).heads_low == 1
+
+
+def test_identical_scores_give_no_t_and_are_retained() -> None:
+    assert not differs(point(1, 4, 0.99, 1.0), point(2, 2, 0.99, 1.0))
+    assert differs(point(1, 4, 0.98, 0.99), point(2, 2, 0.99, 1.0))
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=3, max_size=10))
+def test_paired_test_is_statsmodels_paired_test(pairs: list[tuple[float, float]]) -> None:
+    one, other = point(1, 4, *(a for a, _ in pairs)), point(2, 2, *(b for _, b in pairs))
+    differences = one.values - other.values
+    if np.std(differences) < 1e-9:
+        return
+    _, p, _ = DescrStatsW(differences).ttest_mean(0.0)
+    assert differs(one, other) == (p <= 0.05)
+
+
+def test_a_pair_is_compared_on_common_seeds_only() -> None:
+    one = Point(1, 4, ((0, 0.1), (1, 0.99), (2, 0.98), (3, 0.97)))
+    other = Point(2, 2, ((1, 0.98), (2, 0.99), (3, 0.97), (9, 0.0)))
+    assert not differs(one, other)
+
+
+def test_points_group_by_shape_and_refuse_a_seed_twice() -> None:
+    made = points([(2, 3, 1, 0.5), (1, 4, 0, 0.7), (2, 3, 0, 0.6)])
+    assert [(p.heads, p.key_width, p.scores) for p in made] == [(1, 4, ((0, 0.7),)), (2, 3, ((0, 0.6), (1, 0.5)))]
+    with pytest.raises(InputError, match="twice"):
+        points([(2, 3, 1, 0.5), (2, 3, 1, 0.6)])
+
+
+@given(st.integers(4, 15), st.integers(0, 10_000))
+def test_fits_are_statsmodels_fits(n: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(1, 100, n)
+    y = 1.2 * x + 3 + rng.standard_normal(n)
+    through, line = fit_through_origin(x, y), fit_affine(x, y)
+    origin, affine = sm.OLS(y, x).fit(), sm.OLS(y, sm.add_constant(x)).fit()
+    np.testing.assert_allclose([through.slope, *through.slope_interval], [origin.params[0], *origin.conf_int()[0]])
+    np.testing.assert_allclose(through.r_squared_uncentred, origin.rsquared)
+    np.testing.assert_allclose([line.intercept, line.slope], affine.params)
+    np.testing.assert_allclose([line.intercept_interval, line.slope_interval], affine.conf_int())
+    np.testing.assert_allclose(line.r_squared, affine.rsquared)
+    np.testing.assert_allclose(
+        through.r_squared, 1 - ((y - through.slope * x) ** 2).sum() / ((y - y.mean()) ** 2).sum()
+    )
+    assert line(2.0) == line.slope * 2.0 + line.intercept
+
+
+def test_too_few_points_say_so() -> None:
+    with pytest.raises(InputError, match="at least 3"):
+        fit_affine(np.array([1.0, 2.0]), np.array([1.0, 2.0]))
+    with pytest.raises(InputError, match="different x"):
+        fit_affine(np.array([1.0, 1.0, 1.0]), np.array([1.0, 2.0, 3.0]))

@@ -1,0 +1,74 @@
+"""The picture of a capacity shows what was measured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from matplotlib.figure import Figure
+
+from manyheads import InputError
+from manyheads.capacity import Capacity, Goal, Point, threshold
+from manyheads.drawing.capacity import draw_capacity
+from manyheads.drawing.style import save
+from manyheads.training import Run
+
+POINTS = (
+    Point(1, 14, ((0, 0.5), (1, 0.6))),  # given up after two of three seeds
+    Point(2, 8, ((0, 0.97), (1, 0.98), (2, 0.99))),
+    Point(2, 10, ((0, 0.995), (1, 1.0), (2, 0.999))),
+)
+
+
+def capacity(*points: Point) -> Capacity:
+    like = Run(items=64, d_model=16, heads=1, key_width=1, seed=0)
+    return Capacity(like, 64, Goal(), 3, threshold(points[1:]), points, 8, 0, 100, 0, True)
+
+
+def test_the_picture_has_a_line_a_head_count_and_every_threshold() -> None:
+    (axes,) = draw_capacity(capacity(*POINTS)).axes
+    labels = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert {"1 head", "2 heads", "goal: F1 ≥ 0.99", "95 % range, 16 to 20"} < set(labels)
+    assert "$D_K^*$ = 20 at 2 heads" in labels
+    lines = {line.get_label(): line.get_xydata().tolist() for line in axes.lines}
+    assert lines["2 heads"] == [[16, 0.98], [20, POINTS[2].mean]]
+    assert [text.get_text() for text in axes.texts] == ["degrees of freedom: 16", "the paper's law: 29"]
+    # error bars for the points with all seeds only
+    bars = [len(bar.get_segments()) for bar in axes.collections]
+    assert [count for count in bars if count] == [2]
+
+
+def test_the_picture_of_nothing_that_works() -> None:
+    (axes,) = draw_capacity(capacity(POINTS[0])).axes
+    assert not any("D_K^*" in text.get_text() for text in axes.get_legend().get_texts())
+
+
+@pytest.mark.parametrize(
+    ("given", "stem"), [("curve", "curve"), ("curve.png", "curve"), ("curve.pdf", "curve"), ("a.b.c", "a.b.c")]
+)
+def test_a_picture_keeps_the_name_it_was_given(given: str, stem: str, tmp_path: Path) -> None:
+    assert save(Figure(), tmp_path / given) == (tmp_path / f"{stem}.png", tmp_path / f"{stem}.svg")
+    assert {path.name for path in tmp_path.iterdir()} == {f"{stem}.png", f"{stem}.svg"}
+
+
+@pytest.mark.parametrize("folder", ["/proc", "/nonexistent"])
+def test_a_picture_that_cannot_be_written_is_one_sentence(folder: str) -> None:
+    with pytest.raises(InputError, match=r"h\.png cannot be written"):
+        save(Figure(), Path(folder) / "h")
+
+
+def test_a_picture_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    figure, old = Figure(), tmp_path / "curve.png"
+    old.write_text("old")
+    whole = figure.savefig
+
+    def drawn(file: Any, **options: Any) -> None:
+        whole(file, **options)
+        raise KeyboardInterrupt  # the PNG is drawn, and no more
+
+    monkeypatch.setattr(figure, "savefig", drawn)
+    with pytest.raises(KeyboardInterrupt):
+        save(figure, tmp_path / "curve")
+    assert old.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [old]

@@ -1,0 +1,162 @@
+"""Exports are loaded by the other library, in a process without manyheads where it can be, and score alike."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from manyheads import InputError, Layer, gaussian
+from manyheads.files import read_layer, write_export
+from manyheads.layer.rules import RULES
+
+ITEMS, D_MODEL, HEADS, WIDTH = 40, 12, 3, 7  # 3 · 7 is no 12: the head width is free
+
+
+def layer_of(rule: str, dtype: str = "float32", scale: float = 1.0) -> Layer:
+    query, key = np.random.default_rng(5).standard_normal((2, HEADS, D_MODEL, WIDTH)).astype(dtype) * np.dtype(
+        dtype
+    ).type(scale)
+    return Layer(query, key, threshold=0.3, rule=rule)
+
+
+def long_and_short_rows() -> np.ndarray:
+    """Rows whose lengths range over four orders of magnitude, which a normalisation would not survive."""
+    lengths = np.logspace(-2, 2, ITEMS, dtype=np.float32)
+    return gaussian(ITEMS, D_MODEL, seed=1) * lengths[:, None]
+
+
+CONTEXTS = [np.random.default_rng(seed).choice(ITEMS, size=size, replace=False) for seed, size in enumerate((2, 9, 40))]
+
+LOADED_ALONE = """
+import importlib.util, json, sys
+def attention(directory):
+    spec = importlib.util.spec_from_file_location("attention", f"{directory}/attention.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.Attention.load().double()
+contexts, answers = json.loads(sys.argv[1]), []
+for layer in map(attention, sys.argv[2:]):
+    rows = [layer.rows(context) for context in contexts]
+    answers.append([[layer(x).tolist(), layer.recognise(x).tolist()] for x in rows])
+assert not [name for name in sys.modules if name.startswith("manyheads")]
+print(json.dumps(answers))
+"""
+
+
+def test_torch_loads_it_without_this_package(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    embedding = gaussian(ITEMS, D_MODEL, seed=1)
+    directories = [tmp_path / rule for rule in RULES]
+    for rule, directory in zip(RULES, directories, strict=True):
+        write_export(directory, layer_of(rule), to="torch", embedding=embedding)
+    words = [json.dumps([context.tolist() for context in CONTEXTS]), *map(str, directories)]
+    done = subprocess.run([sys.executable, "-c", LOADED_ALONE, *words], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    for rule, answers in zip(RULES, json.loads(done.stdout), strict=True):
+        layer = layer_of(rule)
+        for context, (scores, recognised) in zip(CONTEXTS, answers, strict=True):
+            np.testing.assert_allclose(scores, layer.scores(embedding[context]), rtol=1e-12, atol=1e-12)
+            np.testing.assert_array_equal(recognised, layer.recognise(embedding[context]))
+
+
+def test_torchs_file_is_a_layer_file_too(tmp_path: Path) -> None:
+    layer = layer_of("max", "float64")
+    write_export(tmp_path / "out", layer, to="torch", embedding=gaussian(ITEMS, D_MODEL, seed=1))
+    again = read_layer(tmp_path / "out" / "layer.safetensors")
+    np.testing.assert_array_equal(again.query, layer.query)
+    assert (again.threshold, again.rule) == (layer.threshold, layer.rule)
+
+
+def test_torch_batches_and_trains(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    from manyheads.files.exports.standalone.attention import Attention
+
+    layer, embedding = layer_of("softmax"), gaussian(ITEMS, D_MODEL, seed=1)
+    write_export(tmp_path / "out", layer, to="torch")
+    module = Attention.load(tmp_path / "out" / "layer.safetensors")
+    batch = torch.from_numpy(embedding[:20].reshape(4, 5, D_MODEL))
+    scores = module(batch)
+    for one, x in zip(scores, batch, strict=True):
+        np.testing.assert_allclose(one.detach(), layer.scores(x.numpy()), atol=1e-5)
+    scores.square().sum().backward()
+    assert module.query.grad is not None
+    assert module.query.grad.abs().max() > 0
+    with pytest.raises(ValueError, match="exported without its embedding"):
+        module.rows([0])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("rows", ["unit", "of all lengths"])
+def test_transformers_attends_alike(rows: str, dtype: str, tmp_path: Path) -> None:
+    torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
+    embedding = gaussian(ITEMS, D_MODEL, seed=1) if rows == "unit" else long_and_short_rows()
+    layer = layer_of("softmax", dtype, scale=3.0 if rows == "unit" else 0.05)
+    write_export(tmp_path / "out", layer, to="transformers", embedding=embedding)
+    model, report = transformers.T5EncoderModel.from_pretrained(
+        tmp_path / "out", attn_implementation="eager", dtype=getattr(torch, dtype), output_loading_info=True
+    )
+    assert not any(report[key] for key in ("missing_keys", "unexpected_keys", "mismatched_keys"))
+    assert model.config.manyheads == {"rule": "softmax", "threshold": layer.threshold}
+    for context in CONTEXTS:
+        with torch.no_grad():
+            output = model(torch.from_numpy(context)[None], output_attentions=True)
+        scores = layer.scores(embedding[context])
+        assert np.ptp(scores) > 0.5  # far from uniform, so a wrong scale would show
+        np.testing.assert_allclose(output.attentions[0][0].sum(dim=0), scores, atol=1e-5)
+        np.testing.assert_array_equal(output.last_hidden_state[0], embedding[context])  # normalised by nothing
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # version 3 says that it is the last with this class
+def test_transformer_lens_attends_alike(tmp_path: Path) -> None:
+    """Needs the lens extra, which is large and no part of dev."""
+    pytest.importorskip("transformer_lens")
+    pytest.importorskip("transformer_lens.HookedTransformer", reason="TransformerLens 4 has no HookedTransformer")
+    import torch
+
+    from manyheads.files.exports.standalone.hooked import load
+
+    embedding = gaussian(ITEMS, D_MODEL, seed=1)
+    for rule in RULES:
+        layer = layer_of(rule, scale=3.0)
+        write_export(tmp_path / rule, layer, to="transformer-lens", embedding=embedding)
+        model, threshold, loaded_rule = load(tmp_path / rule)
+        assert (threshold, loaded_rule) == (layer.threshold, rule)
+        for context in CONTEXTS:
+            _, cache = model.run_with_cache(torch.from_numpy(context)[None])
+            heads = cache["blocks.0.attn.hook_attn_scores"][0]
+            scale = np.sqrt(WIDTH) if rule == "softmax" else 1.0
+            np.testing.assert_allclose(heads * scale, layer.head_scores(embedding[context]), atol=1e-4)
+            shares = cache["blocks.0.attn.hook_pattern"][0].sum(0)
+            if rule == "softmax":
+                np.testing.assert_allclose(shares, layer.scores(embedding[context]), atol=1e-5)
+
+
+def test_what_cannot_be_exported(tmp_path: Path) -> None:
+    embedding = gaussian(ITEMS, D_MODEL, seed=1)
+    with pytest.raises(InputError, match="rule max goes to torch or transformer-lens"):
+        write_export(tmp_path / "out", layer_of("max"), to="transformers", embedding=embedding)
+    with pytest.raises(InputError, match="carries the embedding, and none is given"):
+        write_export(tmp_path / "out", layer_of("max"), to="transformer-lens")
+    with pytest.raises(InputError, match="rows of 12 numbers but the embedding has rows of 5"):
+        write_export(tmp_path / "out", layer_of("max"), to="torch", embedding=embedding[:, :5].copy())
+    with pytest.raises(InputError, match="too long for T5"):
+        write_export(tmp_path / "out", layer_of("softmax"), to="transformers", embedding=embedding * np.float32(1e18))
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_directory_that_exists_is_written_into_only_with_force(tmp_path: Path) -> None:
+    write_export(tmp_path / "out", layer_of("max"), to="torch")
+    before = (tmp_path / "out" / "layer.safetensors").read_bytes()
+    with pytest.raises(InputError, match="already exists"):
+        write_export(tmp_path / "out", layer_of("sum"), to="torch")
+    assert (tmp_path / "out" / "layer.safetensors").read_bytes() == before
+    write_export(tmp_path / "out", layer_of("sum"), to="torch", force=True)
+    assert read_layer(tmp_path / "out" / "layer.safetensors").rule.name == "sum"
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="is a file, not a directory"):
+        write_export(tmp_path / "file", layer_of("max"), to="torch", force=True)

@@ -1,0 +1,44 @@
+"""docs/results/paper.md follows from the committed rows."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from manyheads.cli.commands.paper import Paper
+from manyheads.papers import BEYOND, HOURS, NAMES, Rows, Scale, read_rows
+from manyheads.papers.page import page
+from manyheads.papers.panel import Panel
+from manyheads.papers.reproduction import report
+
+DOCS = Path(__file__).parents[2] / "docs"
+RESULTS = DOCS / "results"
+SHOWN = (*NAMES, *HOURS, *BEYOND)
+
+
+@pytest.fixture(scope="module")
+def rows() -> Rows:
+    return read_rows(DOCS / "data" / "paper.jsonl.gz")
+
+
+def test_the_page_follows_from_the_rows(rows: Rows) -> None:
+    command = Paper(what=("all",), from_rows=Path("docs/data/paper.jsonl.gz"), out=Path("docs/results"))
+    assert page(report(SHOWN, rows, Scale(), origin=command._origin())) == (RESULTS / "paper.md").read_text()
+
+
+def test_every_picture_of_the_page_is_there() -> None:
+    pictures = re.findall(r"!\[.+?\]\((.+?)\)", (RESULTS / "paper.md").read_text())
+    assert len(pictures) >= len(NAMES)
+    for picture in pictures:
+        assert (RESULTS / picture).stat().st_size > 2_000
+        assert (RESULTS / picture).with_suffix(".svg").exists()
+
+
+def test_other_rows_make_another_page(rows: Rows) -> None:
+    """That the page is compared with something that the rows decide."""
+    measured = rows.of(Panel(64, 16).runs(Scale()))
+    failed = [replace(row, scores={**row.scores, "micro_f1": 0.5}) for row in measured]
+    assert page(report(["table1"], rows.joined(Rows(failed)), Scale())) != page(report(["table1"], rows, Scale()))

@@ -1,0 +1,135 @@
+"""The pages' commands are run: every ```console block, in order, in one new directory for each page.
+
+A line that begins with `$ ` is a command (a trailing backslash continues it); the lines below it, up to the next, are
+what it prints. `…` in such a line stands for what varies, a line of `…` alone for any number of lines. A command exits
+with 0; the last of a block that opens with ```console exit=N exits with N. Commands not to be run are in ```sh blocks.
+
+`python tests/test_readme.py` writes what the commands print now into the pages, where that differs from what they show.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+BLOCK = re.compile(r"^```console(?: exit=(?P<exit>\d+))?\n(?P<lines>.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A command as a page shows it."""
+
+    command: str
+    output: list[str]
+    exit_code: int
+
+
+def shown(page: str) -> list[Shown]:
+    commands: list[Shown] = []
+    for block in BLOCK.finditer(page):
+        lines = block["lines"].replace("\\\n", "").splitlines()
+        if not lines or not lines[0].startswith("$ "):
+            raise ValueError(f"a console block begins with a command, not with {lines[:1]}")
+        for line in lines:
+            if line.startswith("$ "):
+                commands.append(Shown(line[2:], [], 0))
+            else:
+                commands[-1].output.append(line.rstrip())
+        commands[-1] = replace(commands[-1], exit_code=int(block["exit"] or 0))
+    return commands
+
+
+def run(command: str, directory: Path) -> tuple[int, list[str]]:
+    """The exit code and all that is printed, in a terminal of 80 columns."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "COLUMNS": "80", "NO_COLOR": "1"}
+    done = subprocess.run(
+        command, shell=True, cwd=directory, env=environment, capture_output=True, text=True, timeout=120
+    )
+    return done.returncode, (done.stdout + done.stderr).splitlines()
+
+
+def matches(pattern: list[str], output: list[str]) -> bool:
+    """Whether the output is what the page shows, its `…` filled in."""
+    lines = [r"(?:.*\n)*?" if line.strip() == "…" else re.escape(line).replace("…", ".*") + "\n" for line in pattern]
+    return re.fullmatch("".join(lines), "".join(f"{line.rstrip()}\n" for line in output)) is not None
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_what_a_page_shows_is_what_happens(page: Path, tmp_path: Path) -> None:
+    for step in shown(page.read_text()):
+        exit_code, output = run(step.command, tmp_path)
+        said = "\n".join(output)
+        assert exit_code == step.exit_code, f"$ {step.command}\nexits with {exit_code} and says\n{said}"
+        assert matches(step.output, output), f"$ {step.command}\nprints\n{said}\nand not\n" + "\n".join(step.output)
+
+
+def test_the_readmes_python_runs(tmp_path: Path) -> None:
+    """Its blocks are one program, from top to bottom."""
+    program = "".join(re.findall(r"^```python\n(.*?)^```$", PAGES[0].read_text(), re.MULTILINE | re.DOTALL))
+    assert program
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_readmes_links_lead_somewhere() -> None:
+    links = re.findall(r"\]\((?!https?:)([^)#]+)", PAGES[0].read_text())
+    assert links
+    assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+def test_the_pages_have_commands_to_run() -> None:
+    assert len(shown(PAGES[0].read_text())) >= 3
+
+
+@pytest.mark.parametrize(
+    ("pattern", "output", "expected"),
+    [
+        (["a 1.5 s"], ["a 1.5 s"], True),
+        (["a … s"], ["a 17 s"], True),
+        (["a … s"], ["a 17 m"], False),
+        (["a", "…", "b"], ["a", "1", "2", "b"], True),
+        (["a", "…", "b"], ["a", "b"], True),
+        (["a", "…"], ["b", "a"], False),
+        (["a"], ["a", "b"], False),
+        ([], ["a"], False),
+        (["a.b"], ["axb"], False),
+    ],
+)
+def test_how_output_is_compared(pattern: list[str], output: list[str], expected: bool) -> None:
+    assert matches(pattern, output) is expected
+
+
+def test_how_a_page_is_read() -> None:
+    page = "```sh\n$ no\n```\n```console\n$ one \\\n  two\nsays\n$ three\n```\n```console exit=1\n$ four\n$ five\n```\n"
+    fours = [Shown("four", [], 0), Shown("five", [], 1)]
+    assert shown(page) == [Shown("one   two", ["says"], 0), Shown("three", [], 0), *fours]
+    with pytest.raises(ValueError, match="begins with a command"):
+        shown("```console\nno command\n```\n")
+
+
+def refresh(page: Path) -> None:
+    text = page.read_text()
+    with tempfile.TemporaryDirectory() as directory:
+        for step in shown(text):
+            _, output = run(step.command, Path(directory))
+            if not matches(step.output, output):
+                old, new = ("".join(f"{line}\n" for line in lines) for lines in (step.output, output))
+                if not step.output or text.count(old) != 1:
+                    sys.exit(f"{page.name}: put the output of `{step.command}` in by hand:\n{new}")
+                text = text.replace(old, new)
+    page.write_text(text)
+
+
+if __name__ == "__main__":
+    for each in PAGES:
+        refresh(each)

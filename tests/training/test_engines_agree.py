@@ -1,0 +1,254 @@
+"""Two engines, one truth: the native kernel against PyTorch's autograd and optimiser, step by step and in the end."""
+
+from __future__ import annotations
+
+from dataclasses import astuple, dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from numpy import ndarray
+from scipy.stats import ks_2samp
+
+from manyheads import Graph
+from manyheads.training import native, train
+from manyheads.training.data import Problem, Stream, problem_of
+from manyheads.training.run import Run, fingerprint
+
+torch = pytest.importorskip("torch", reason="the reference engine needs the torch extra")
+from manyheads.training.reference import Batch, train_runs  # noqa: E402
+
+torch.set_num_threads(1)  # the tensors are small, and the other core runs other tests
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "max": {},
+    "softmax": {"rule": "softmax"},
+    "regular": {"graph": "regular", "degree": 3},
+    "regular softmax": {"graph": "regular", "degree": 2, "rule": "softmax"},
+    "values": {"objective": "values"},
+    "narrow values": {"objective": "values", "message_width": 3},
+    "balanced permutation": {"positive_weight": "balanced"},
+}
+GIVEN: dict[str, dict[str, Any]] = {"given": {}, "given softmax": {"rule": "softmax", "positive_weight": 4.0}}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A run and the graph and embedding it may have been given."""
+
+    run: Run
+    graph: Graph | None = None
+    embedding: ndarray | None = None
+
+    @property
+    def problem(self) -> Problem:
+        return problem_of(self.run, graph=self.graph, embedding=self.embedding)
+
+    def native(self) -> Any:
+        return native.training(self.run, self.problem)
+
+    def reference(self) -> Batch:
+        return Batch([self.run], [self.problem])
+
+
+def given_case(*, items: int, relations: int, seed: int, **fields: Any) -> Case:
+    """A run on a graph of any degrees, loops among them, and on rows of any length."""
+    rng = np.random.default_rng(seed)
+    sources, targets = np.divmod(rng.choice(items**2, relations, replace=False), items)
+    graph = Graph(items, sources, targets)
+    embedding = rng.standard_normal((items, fields["d_model"])).astype(np.float32)
+    run = Run(items, seed=seed, graph=fingerprint(graph), embedding=fingerprint(embedding), **fields)
+    return Case(run, graph, embedding)
+
+
+def head_gap(case: Case, query: ndarray, key: ndarray, context: ndarray) -> float:
+    """How far the second-best head is behind at least, in units of the largest score."""
+    x = case.problem.embedding[context].astype(np.float64)
+    heads = (x @ query) @ (x @ key).swapaxes(1, 2)
+    if case.run.rule.name != "max" or case.run.heads == 1:
+        return np.inf
+    second, first = np.sort(heads, axis=0)[-2:]
+    return float((first - second).min() / np.abs(heads).max())
+
+
+def autograd(case: Case, query: ndarray, key: ndarray, threshold: float, context: ndarray) -> tuple[float, ...]:
+    """Loss and gradients by torch, in float64, at these weights."""
+    exact = replace(case, run=replace(case.run, precision="float64")).reference()
+    with torch.no_grad():
+        for part, value in zip(exact.weights, (query, key, threshold), strict=True):
+            part.copy_(torch.as_tensor(value, dtype=torch.float64))
+    loss, teaches = exact.task.losses(exact.weights, torch.tensor(context[None].astype(np.int64)))
+    gradients = torch.autograd.grad(loss.sum(), exact.adamw.parameters)
+    by_threshold = float(gradients[2][0]) if len(gradients) == 3 else 0.0
+    return loss.item() if teaches else np.nan, gradients[0][0].numpy(), gradients[1][0].numpy(), by_threshold
+
+
+SHAPES = st.fixed_dictionaries(
+    {
+        "items": st.integers(2, 40),
+        "d_model": st.integers(1, 24),
+        "heads": st.integers(1, 5),
+        "key_width": st.integers(1, 9),
+        "context": st.sampled_from([2, 3, 7, 8, 15, 16, 16, 16, 17, 24, 40]),  # 16 has a kernel of its own
+        "sharpness": st.sampled_from([10.0, 1.5]),
+        "initial_threshold": st.sampled_from([0.0, 0.7, -0.4]),
+        "seed": st.integers(0, 2**32),
+    }
+)
+
+
+def make_case(kind: str, shape: dict[str, Any], density: float, precision: str) -> Case:
+    items = shape["items"]
+    shape = shape | {"context": min(items, shape["context"]), "precision": precision}
+    if kind in GIVEN:
+        return given_case(relations=round(density * items**2), **shape, **GIVEN[kind])
+    variant = VARIANTS[kind]
+    if "degree" in variant:
+        variant = variant | {"degree": 1 + round(density * (items - 2))}
+    return Case(Run(**shape, **variant))
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    kind=st.sampled_from([*VARIANTS, *GIVEN]),
+    shape=SHAPES,
+    density=st.floats(0, 1),
+    index=st.integers(0, 1000),
+)
+@pytest.mark.parametrize(("precision", "tolerance", "tie"), [("float64", 1e-8, 1e-9), ("float32", 1e-4, 1e-4)])
+def test_gradients_are_autograds(
+    kind: str, shape: dict[str, Any], density: float, index: int, precision: str, tolerance: float, tie: float
+) -> None:
+    case = make_case(kind, shape, density, precision)
+    kernel, context = case.native(), case.problem.contexts(Stream.TRAIN, index, 1)[0]
+    weights = kernel.weights()
+    assume(head_gap(case, *weights[:2], context) > tie)
+    found, expected = kernel.gradient(context), autograd(case, *weights, context)
+    assert found[0] == pytest.approx(expected[0], rel=tolerance, abs=tolerance, nan_ok=True)
+    # a gradient is as precise as its largest entry: the small ones are what is left of sums of that size
+    size = max(float(np.abs(part).max()) for part in expected[1:])
+    for ours, theirs in zip(found[1:], expected[1:], strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=tolerance * size)
+
+
+MIDDLING = {"items": 48, "d_model": 12, "heads": 3, "key_width": 5, "seed": 1, "precision": "float64"}
+SMALL = {"d_model": 5, "heads": 2, "key_width": 3, "seed": 1, "precision": "float64"}
+EDGES: dict[str, Case] = {
+    name: Case(Run(**MIDDLING | variant))
+    for name, variant in {
+        **VARIANTS,
+        "decay": {"weight_decay": 0.1, "beta1": 0.7, "beta2": 0.9, "epsilon": 1e-4, "learning_rate": 0.01},
+        "two items": {"context": 2},
+        "no positives": {"context": 2, "target_rate": 0.0, "items": 200},
+        "no positives, balanced": {"context": 2, "target_rate": 0.0, "items": 200, "graph": "regular"},
+        "seldom a valid position": {"context": 3, "target_rate": 0.0, "items": 100, "objective": "values"},
+        "all items": {"items": 19, "context": 19},
+        "key width 1": {"key_width": 1},
+        "one head": {"heads": 1},
+        "one head, softmax": {"heads": 1, "rule": "softmax"},
+        "all other items": {"items": 20, "graph": "regular", "degree": 19},
+        "d_model 1": {"d_model": 1},
+        "few weights in many panels": {"heads": 1, "key_width": 1, "d_model": 75},
+    }.items()
+} | {f"given, {relations} relations": given_case(items=20, relations=relations, **SMALL) for relations in (0, 60, 400)}
+
+
+@pytest.mark.parametrize("case", EDGES.values(), ids=EDGES)
+def test_300_steps_are_the_same(case: Case) -> None:
+    kernel, batch = case.native(), case.reference()
+    np.testing.assert_allclose(kernel.advance(300), batch.advance(300)[:, 0], rtol=1e-8, atol=1e-12)
+    for ours, theirs in zip(kernel.weights(), batch.weights, strict=True):
+        np.testing.assert_allclose(ours, theirs[0].detach().numpy(), rtol=0, atol=1e-8)
+    for order, moments in ((1, batch.adamw.first), (2, batch.adamw.second)):
+        for ours, theirs in zip(kernel.moments(order), moments, strict=False):
+            np.testing.assert_allclose(ours, theirs[0].numpy(), rtol=0, atol=1e-8 * max(1.0, float(theirs.abs().max())))
+    for stream, count in ((Stream.VALIDATION, 60), (Stream.TEST, 70)):
+        found, expected = kernel.evaluate(int(stream), count), astuple(batch.evaluate(stream, count)[0])
+        assert found == pytest.approx(expected, rel=1e-8)
+
+
+@pytest.mark.parametrize(("precision", "tolerance"), [("float64", 1e-12), ("float32", 2e-6)])
+@pytest.mark.parametrize("weight_decay", [0.0, 0.2])
+def test_the_optimiser_alone_is_torchs(precision: str, tolerance: float, weight_decay: float) -> None:
+    run = Run(**MIDDLING | {"precision": precision, "learning_rate": 0.01, "weight_decay": weight_decay})
+    case = Case(run)
+    kernel, dtype = case.native(), getattr(torch, precision)
+    parameters = [torch.tensor(part, dtype=dtype, requires_grad=True) for part in kernel.weights()]
+    torchs = torch.optim.AdamW(parameters, lr=0.01, weight_decay=weight_decay)
+    for context in case.problem.contexts(Stream.TRAIN, 0, 100):
+        # the kernel's own gradient goes to both, so only the update is compared
+        for parameter, gradient in zip(parameters, kernel.gradient(context)[1:], strict=True):
+            parameter.grad = torch.tensor(gradient, dtype=dtype)
+        torchs.step()
+        kernel.advance(1)
+    for ours, theirs in zip(kernel.weights(), parameters, strict=True):
+        np.testing.assert_allclose(ours, theirs.detach().numpy(), rtol=0, atol=100 * tolerance)
+
+
+@pytest.mark.parametrize("context", [6, 16])
+@pytest.mark.parametrize("precision", ["float64", "float32"])
+def test_of_equal_heads_the_first_learns_in_both(precision: str, context: int) -> None:
+    rng = np.random.default_rng(0)
+    # Whole numbers: every engine's sums are exact in any order, so ties are ties.
+    embedding = rng.integers(-1, 2, (40, 7)).astype(np.float32)
+    shape = {"d_model": 7, "heads": 5, "key_width": 3, "context": context, "sharpness": 0.25, "precision": precision}
+    case = Case(Run(40, seed=0, embedding=fingerprint(embedding), **shape), embedding=embedding)
+    query, key = rng.integers(-1, 2, (2, 5, 7, 3)).astype(np.float64)
+    query[4], key[4] = query[2], key[2]
+    kernel, row = case.native(), case.problem.contexts(Stream.TRAIN, 0, 1)[0]
+    kernel.set_weights(query, key, 0.5)
+    x = embedding[row].astype(np.float64)
+    heads = (x @ query) @ (x @ key).swapaxes(1, 2)
+    assert np.mean((heads == heads.max(axis=0)).sum(axis=0) > 1) > 0.2
+    found, expected = kernel.gradient(row), autograd(case, query, key, 0.5, row)
+    assert not np.any(found[1][4])
+    assert np.any(found[1][2])
+    for ours, theirs in zip(found, expected, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-8 if precision == "float64" else 1e-5)
+
+
+def transition(seed: int, **altered: Any) -> Run:
+    """In the middle of the transition; a tenth of the paper's steps, where seeds differ most for their mean."""
+    protocol = {"steps": 2_000, "validate_every": 1_000} | altered
+    return Run(items=64, d_model=16, heads=2, key_width=7, seed=seed, **protocol)
+
+
+def scores_of_native(seeds: range, **altered: Any) -> list[float | None]:
+    return [train(transition(seed, **altered)).micro_f1 for seed in seeds]
+
+
+def test_outcomes_are_distributed_alike() -> None:
+    runs = [transition(seed) for seed in range(20)]
+    outcomes = train_runs(runs, [problem_of(run) for run in runs])
+    reference = [outcome.micro_f1 for outcome in outcomes]
+    # seeds apart: two independent samples; an engine that learned a little slower or otherwise is told apart
+    assert ks_2samp(reference, scores_of_native(range(100, 200))).pvalue > 0.01
+    assert ks_2samp(reference, scores_of_native(range(100, 200), learning_rate=7e-4)).pvalue < 0.001
+    assert ks_2samp(reference, scores_of_native(range(100, 200), sharpness=5.0)).pvalue < 0.001
+    # the same seeds meet the same problem, and in float32 the engines have hardly drifted apart by then
+    np.testing.assert_allclose(reference, scores_of_native(range(20)), rtol=0, atol=0.01)
+    for outcome in outcomes[:3]:
+        ours = train(outcome.run)
+        assert (outcome.stopped, outcome.steps, outcome.engine) == ("limit", 2_000, "reference")
+        assert outcome.margin == pytest.approx(ours.margin, rel=0.05)
+        assert [check.step for check in outcome.curve] == [check.step for check in ours.curve]
+        for theirs, own in zip(outcome.curve, ours.curve, strict=True):
+            assert (theirs.score, theirs.loss) == pytest.approx((own.score, own.loss), rel=0.01)
+
+
+@pytest.mark.parametrize("variant", [{}, {"objective": "values"}], ids=["edges", "values"])
+def test_runs_end_alike(variant: dict[str, Any]) -> None:
+    # easy enough to be learned at once; with messages, coarse checks soon fail to improve
+    fields = {"d_model": 16, "heads": 2, "key_width": 8, "learning_rate": 0.02, "validate_every": 50, "steps": 2_000}
+    evaluation = {"validation_contexts": 40, "test_contexts": 60, "patience": 3, "precision": "float64"}
+    runs = [Run(20, seed=seed, context=8, **fields, **evaluation, **variant) for seed in range(4)]
+    outcomes = train_runs(runs, [problem_of(run) for run in runs])
+    assert len({outcome.steps for outcome in outcomes}) > 1  # each stopped on its own
+    for theirs in outcomes:
+        ours = train(theirs.run)
+        assert (theirs.stopped, theirs.steps) == (ours.stopped, ours.steps) == ("converged", ours.steps)
+        assert (theirs.micro_f1, theirs.mse, theirs.zero_mse) == pytest.approx((ours.micro_f1, ours.mse, ours.zero_mse))
+        assert theirs.exact_errors == ours.exact_errors
+        np.testing.assert_allclose([c.score for c in theirs.curve], [c.score for c in ours.curve], rtol=1e-5)

@@ -1,0 +1,293 @@
+"""The fused step against the formulas written out in numpy: losses, gradients by finite differences, AdamW, counts."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy import ndarray
+
+from manyheads import Graph, Layer, regular_graph
+from manyheads.training.data import Problem, Stream, initial_weights, problem_of
+from manyheads.training.native import training
+from manyheads.training.outcome import Tally
+from manyheads.training.run import Run, fingerprint
+
+
+@dataclass(frozen=True)
+class Point:
+    """Where a loss is taken: the weights and the threshold."""
+
+    query: ndarray
+    key: ndarray
+    threshold: float
+
+
+def start(run: Run, threshold: float = 0.07) -> Point:
+    return Point(*initial_weights(run), threshold)
+
+
+def labels(problem: Problem, context: ndarray) -> ndarray:
+    return problem.graph.adjacency()[np.ix_(context, context)]
+
+
+def loss_of(run: Run, problem: Problem, context: ndarray, at: Point) -> float:
+    """The loss of one context as claims.md and App. A.1 state it."""
+    layer = Layer(at.query, at.key, at.threshold, run.rule)
+    scores, related = layer.scores(problem.embedding[context]), labels(problem, context)
+    if problem.messages is not None:
+        values = problem.messages[context]
+        distances = [np.sum((scores[p] @ values - values[q]) ** 2) for p, q in zip(*np.nonzero(related), strict=True)]
+        return float(np.mean(distances)) if distances else math.nan
+    z, weight = run.sharpness * (scores - at.threshold), run.meaning["positive_weight"]
+    if weight == "balanced":
+        weight = (related.size - related.sum()) / related.sum() if related.any() else 0.0
+    return float(np.where(related, weight * np.logaddexp(0, -z), np.logaddexp(0, z)).mean())
+
+
+def moved(at: Point, direction: Point, size: float) -> Point:
+    return Point(
+        at.query + size * direction.query, at.key + size * direction.key, at.threshold + size * direction.threshold
+    )
+
+
+def directions(shape: tuple[int, ...], seed: int) -> list[Point]:
+    """Random directions for each head's query alone, each head's key alone, the threshold alone, and all together."""
+    rng, nothing = np.random.default_rng(seed), np.zeros(shape)
+    alone = [Point(nothing, nothing, 1.0), Point(*rng.standard_normal((2, *shape)), 1.0)]
+    for head in range(shape[0]):
+        one = nothing.copy()
+        one[head] = rng.standard_normal(shape[1:])
+        alone += [Point(one, nothing, 0.0), Point(nothing, one, 0.0)]
+    return alone
+
+
+def check_slopes(
+    run: Run, problem: Problem, context: ndarray, at: Point, gradient: Point, tolerance: float, size: float = 2e-7
+) -> None:
+    """The gradient's slope in every direction is the central difference quotient of loss_of."""
+    for direction in directions(at.query.shape, seed=0):
+        slope = np.vdot(gradient.query, direction.query) + np.vdot(gradient.key, direction.key)
+        slope += gradient.threshold * direction.threshold
+        ahead, behind = (loss_of(run, problem, context, moved(at, direction, s)) for s in (size, -size))
+        assert slope == pytest.approx((ahead - behind) / (2 * size), rel=tolerance, abs=max(tolerance / 100, 2e-7))
+
+
+VARIANTS = {
+    "max": {},
+    "softmax": {"rule": "softmax"},
+    "regular": {"graph": "regular", "degree": 3},
+    "regular softmax": {"graph": "regular", "degree": 3, "rule": "softmax"},
+    "values": {"objective": "values"},
+    "values, narrow": {"objective": "values", "message_width": 3},
+    "light positives": {"positive_weight": 3.0},
+    "balanced": {"positive_weight": "balanced"},
+}
+
+# (items, d_model, heads, key_width, context)
+SHAPES = [
+    (24, 16, 4, 5, 16), (30, 5, 3, 2, 7), (20, 17, 1, 9, 13), (9, 3, 2, 1, 9), (12, 8, 5, 1, 2), (40, 33, 2, 3, 33),
+]  # fmt: skip
+
+
+def check_gradient(run: Run, at: Point, tolerance: float) -> None:
+    problem = problem_of(run)
+    kernel = training(run, problem)
+    kernel.set_weights(at.query, at.key, at.threshold)
+    for context in problem.contexts(Stream.VALIDATION, 0, 2):
+        loss, *gradient = kernel.gradient(context)
+        expected = loss_of(run, problem, context, at)
+        if math.isnan(expected):  # the value channel without a valid position
+            assert math.isnan(loss)
+            assert not any(np.any(g) for g in gradient)
+            continue
+        assert loss == pytest.approx(expected, rel=tolerance, abs=tolerance)
+        check_slopes(run, problem, context, at, Point(*gradient), tolerance)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_gradients_are_difference_quotients(variant: str, shape: tuple[int, int, int, int, int]) -> None:
+    items, d_model, heads, key_width, context = shape
+    run = Run(items, d_model, heads, key_width, seed=2, context=context, **VARIANTS[variant])
+    check_gradient(replace(run, precision="float64"), start(run), tolerance=1e-6)
+    single = replace(run, precision="float32")
+    rounded = Point(*(w.astype(np.float32).astype(np.float64) for w in initial_weights(run)), 0.0625)
+    check_gradient(single, rounded, tolerance=1e-4)
+
+
+@given(st.data())
+@settings(max_examples=30, deadline=None)
+def test_gradients_in_any_shape(data: st.DataObject) -> None:
+    items = data.draw(st.integers(4, 24))
+    variant = VARIANTS[data.draw(st.sampled_from(sorted(VARIANTS)))]
+    run = Run(
+        items=items,
+        d_model=data.draw(st.integers(1, 20)),
+        heads=data.draw(st.integers(1, 4)),
+        key_width=data.draw(st.integers(1, 7)),
+        context=data.draw(st.integers(2, items)),
+        seed=data.draw(st.integers(0, 50)),
+        target_rate=data.draw(st.sampled_from([0.0, 0.5, 1.0])),
+        precision="float64",
+        **variant,
+    )
+    check_gradient(run, start(run), tolerance=1e-5)
+
+
+def given_run(graph: Graph, **fields: object) -> tuple[Run, Problem]:
+    run = Run(graph.items, 6, 3, 2, seed=1, graph=fingerprint(graph), precision="float64", **fields)
+    return run, problem_of(run, graph=graph)
+
+
+def test_a_tie_goes_to_the_lowest_head() -> None:
+    run = Run(24, 16, 3, 5, seed=0, precision="float64")
+    problem = problem_of(run)
+    query, key = initial_weights(run)
+    query[:], key[:] = query[:1], key[:1]  # three times the same head
+    kernel = training(run, problem)
+    kernel.set_weights(query, key, 0.1)
+    _, by_query, by_key, _ = kernel.gradient(problem.contexts(Stream.TRAIN, 0, 1)[0])
+    assert np.abs(by_query[0]).max() > 0
+    assert not by_query[1:].any()
+    assert not by_key[1:].any()
+
+
+def test_a_context_without_relations_has_only_negatives() -> None:
+    graph = Graph(20, np.array([0]), np.array([1]))
+    for fields in ({}, {"positive_weight": 4.0}, {"rule": "softmax"}):
+        run, problem = given_run(graph, context=5, **fields)
+        context = np.array([4, 9, 2, 7, 11], dtype=np.int32)
+        loss, *gradient = training(run, problem).gradient(context)
+        at = start(run, threshold=0.0)
+        assert loss == pytest.approx(loss_of(run, problem, context, at), rel=1e-12)
+        check_slopes(run, problem, context, at, Point(*gradient), 1e-5)
+        assert gradient[2] < 0  # nothing speaks for a lower threshold
+
+
+def test_a_complete_graph_has_almost_only_positives() -> None:
+    graph = regular_graph(9, 8, seed=0)
+    run, problem = given_run(graph, context=9)
+    context = np.arange(9, dtype=np.int32)[::-1].copy()
+    loss, *gradient = training(run, problem).gradient(context)
+    at = start(run, threshold=0.0)
+    assert loss == pytest.approx(loss_of(run, problem, context, at), rel=1e-12)
+    check_slopes(run, problem, context, at, Point(*gradient), 1e-5)
+
+
+@pytest.mark.parametrize("scale", [1e-3, 30.0, 300.0])
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+def test_losses_of_flat_and_of_steep_scores(scale: float, precision: str) -> None:
+    """exp(−|u|) from almost 1 to far below the smallest number: nothing overflows, nothing is lost."""
+    run = Run(24, 16, 2, 4, seed=0, precision=precision, initial_scale=scale)
+    problem = problem_of(run)
+    kernel, context = training(run, problem), problem.contexts(Stream.TRAIN, 0, 1)[0]
+    query, key, _ = kernel.weights()
+    loss, *gradient = kernel.gradient(context)
+    assert loss == pytest.approx(loss_of(run, problem, context, Point(query, key, 0.0)), rel=1e-5)
+    assert all(np.isfinite(g).all() for g in gradient)
+
+
+def adamw(run: Run, value: ndarray, gradients: list[ndarray]) -> tuple[ndarray, ndarray, ndarray]:
+    """AdamW as Loshchilov and Hutter wrote it, for given gradients."""
+    first, second = np.zeros_like(value), np.zeros_like(value)
+    for t, gradient in enumerate(gradients, start=1):
+        value = value * (1 - run.learning_rate * run.weight_decay)
+        first = run.beta1 * first + (1 - run.beta1) * gradient
+        second = run.beta2 * second + (1 - run.beta2) * gradient**2
+        unbiased = first / (1 - run.beta1**t), second / (1 - run.beta2**t)
+        value = value - run.learning_rate * unbiased[0] / (np.sqrt(unbiased[1]) + run.epsilon)
+    return value, first, second
+
+
+@pytest.mark.parametrize("variant", [{}, {"weight_decay": 0.3, "epsilon": 1e-3, "beta1": 0.7, "beta2": 0.95}], ids=str)
+def test_the_optimiser_is_adamw(variant: dict[str, float]) -> None:
+    run = Run(30, 19, 3, 3, seed=4, precision="float64", initial_threshold=0.2, **variant)
+    problem = problem_of(run)
+    kernel = training(run, problem)
+    gradients: list[tuple[ndarray, ndarray, ndarray]] = []
+    for context in problem.contexts(Stream.TRAIN, 0, 40):
+        loss, *gradient = kernel.gradient(context)
+        gradients.append(tuple(np.asarray(g) for g in gradient))
+        assert kernel.advance(1)[0] == loss  # the step meets the same context, and reports the loss before it
+    assert kernel.steps == 40
+    first, second = kernel.moments(1), kernel.moments(2)
+    for n, (begun, ended) in enumerate(zip((*initial_weights(run), 0.2), kernel.weights(), strict=True)):
+        expected = adamw(run, np.asarray(begun), [g[n] for g in gradients])
+        for ours, theirs in zip((ended, first[n], second[n]), expected, strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-14)
+
+
+def test_a_value_context_without_a_valid_position_makes_no_update() -> None:
+    graph = Graph(40, np.array([0]), np.array([1]))
+    run, problem = given_run(graph, context=4, objective="values", target_rate=0.0)
+    kernel = training(run, problem)
+    before = kernel.weights()
+    contexts = problem.contexts(Stream.TRAIN, 0, 200)
+    valid = np.array([labels(problem, context).any() for context in contexts])
+    assert valid.any()
+    first = int(np.argmax(valid))
+    assert np.isnan(kernel.advance(first)).all()
+    assert all(np.array_equal(a, b) for a, b in zip(before, kernel.weights(), strict=True))
+    assert np.isfinite(kernel.advance(1)).all()
+    # the optimiser's count starts here: its first step is lr·sign of the gradient
+    moved = np.abs(kernel.weights()[0] - before[0])
+    assert moved.max() == pytest.approx(run.learning_rate, rel=1e-3)
+
+
+def recount(run: Run, problem: Problem, kernel: object, stream: Stream, count: int) -> Tally:
+    query, key, threshold = kernel.weights()  # type: ignore[attr-defined]
+    layer = Layer(query, key, threshold, run.rule)
+    hits = alarms = misses = positions = 0
+    distance = zero = 0.0
+    for context in problem.contexts(stream, 0, count):
+        related, rows = labels(problem, context), problem.embedding[context]
+        if problem.messages is not None:
+            values = problem.messages[context]
+            predicted = layer.scores(rows) @ values
+            for p, q in zip(*np.nonzero(related), strict=True):
+                distance += float(np.sum((predicted[p] - values[q]) ** 2))
+                zero += float(np.sum(values[q] ** 2))
+                positions += 1
+            continue
+        seen = layer.recognise(rows)
+        hits += int((seen & related).sum())
+        alarms += int((seen & ~related).sum())
+        misses += int((~seen & related).sum())
+    return Tally(hits, alarms, misses, distance, zero, positions)
+
+
+@pytest.mark.parametrize("count", [3, 300], ids=["context by context", "all pairs at once"])
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("context", [16, 11])
+def test_evaluation_counts_what_a_recount_counts(variant: str, count: int, context: int) -> None:
+    run = Run(37, 12, 3, 4, seed=5, context=context, precision="float64", **VARIANTS[variant])
+    problem = problem_of(run)
+    kernel = training(run, problem)
+    kernel.advance(400)
+    ours = Tally(*kernel.evaluate(int(Stream.TEST), count))
+    theirs = recount(run, problem, kernel, Stream.TEST, count)
+    assert (ours.hits, ours.false_alarms, ours.misses) == (theirs.hits, theirs.false_alarms, theirs.misses)
+    assert ours.positions == theirs.positions
+    assert ours.distance == pytest.approx(theirs.distance, rel=1e-9)
+    assert ours.distance_of_zero == pytest.approx(theirs.distance_of_zero, rel=1e-9)
+    assert ours.hits + ours.false_alarms > 0 or run.objective == "values"
+
+
+def test_both_ways_of_counting_decide_alike() -> None:
+    """300 contexts at once go through all pairs; one at a time they cannot."""
+    run = Run(37, 12, 3, 4, seed=5)
+    problem = problem_of(run)
+    kernel = training(run, problem)
+    kernel.advance(300)
+    at_once = kernel.evaluate(int(Stream.TEST), 300)[:3]
+    growing = [kernel.evaluate(int(Stream.TEST), n)[:3] for n in (1, 2, 3, 4)]
+    layer = Layer(*(w.astype(np.float32) for w in kernel.weights()[:2]), kernel.weights()[2])
+    recognised = [layer.recognise(problem.embedding[c]) for c in problem.contexts(Stream.TEST, 0, 300)]
+    assert sum(at_once[:2]) == pytest.approx(sum(int(r.sum()) for r in recognised), abs=2)  # float32 against float64
+    assert all(a[0] + a[2] <= b[0] + b[2] for a, b in pairwise(growing))
