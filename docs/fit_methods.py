@@ -17,9 +17,10 @@ from manyheads.construct.matching import equitable_matchings, split_by_head
 from manyheads.fitting import Descent, linear_map, mapped
 from manyheads.fitting.descent import Engine, Weights
 from manyheads.fitting.starts import SCALE, random_start, shrunk_start
-from manyheads.training.data import initial_weights, problem_of
-from manyheads.training.native import _settings
-from manyheads.training.run import Run, fingerprint
+from manyheads.training import Protocol, Task
+from manyheads.training.data import initial_weights, training_data
+from manyheads.training.native import kernel_settings
+from manyheads.training.run import Run
 
 Method = Callable[[Graph, ndarray, int, int, int], bool]
 CONTEXT_STEPS = 60_000
@@ -30,11 +31,9 @@ def contexts(share: float) -> Method:
     """The paper's step and contexts, a share of them around hard pairs, the rate decayed over the last half."""
 
     def method(graph: Graph, rows: ndarray, heads: int, key_width: int, seed: int) -> bool:
-        run = Run(
-            items=graph.items, d_model=rows.shape[1], heads=heads, key_width=key_width, seed=seed,
-            graph=fingerprint(graph), embedding=fingerprint(rows), positive_weight=15.0,
-        )  # fmt: skip
-        settings = _settings(run, problem_of(run, graph=graph, embedding=rows))
+        protocol = Protocol(positive_weight=15.0)
+        run = Run(Task(graph, rows), heads=heads, key_width=key_width, seed=seed, protocol=protocol)
+        settings = kernel_settings(run, training_data(run))
         hard = HardTraining(settings, graph.row_starts, graph.targets, rows, 4 * graph.items)
         hard.set_weights(*initial_weights(run), 0.0)
         rates = 1e-3 * np.clip(np.linspace(2, 0, CONTEXT_STEPS, endpoint=False), 0, 1)

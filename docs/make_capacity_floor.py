@@ -19,8 +19,7 @@ from capacity_floor_page import draw_and_write
 from rows import DATA, Row, machine_rows, read_rows, write_rows
 
 from manyheads.fitting import smallest_fit
-from manyheads.training.data import problem_of
-from manyheads.training.run import Run
+from manyheads.training.task import Task
 
 SEEDS = range(5)
 NAME = "capacity_floor"
@@ -47,12 +46,10 @@ POINTS = [*BASE, *REGULAR, *DIAGONAL]
 
 def search(point: Point, seed: int) -> Row:
     """The smallest certified key budget of one seed's graph and embedding, the ones `measure` trains on."""
-    graph = "regular" if point.family == "regular" else "permutation"
-    run = Run(
-        items=point.items, d_model=point.d_model, heads=1, key_width=1, seed=seed, graph=graph, degree=point.degree
-    )  # fmt: skip
-    problem = problem_of(run)
-    found = smallest_fit(problem.graph, problem.embedding, seed=seed, time_limit=point.seconds, workers=1)
+    regular = point.family == "regular"
+    graph = f"regular:{point.items}:{point.degree}" if regular else f"permutation:{point.items}"
+    problem = Task(graph, f"gaussian:{point.d_model}").draw(seed)
+    found = smallest_fit(problem.graph, problem.rows, seed=seed, time_limit=point.seconds, workers=1)
     best = found.best
     return {
         "family": point.family,

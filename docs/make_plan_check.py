@@ -18,16 +18,18 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from rows import DATA, Row, machine_rows, read_rows, table, write_rows
 
-from manyheads import InputError, Run, step_limit
+from manyheads import InputError, Run
 from manyheads.bounds import freedom_key_width
-from manyheads.capacity import Budget, measure
+from manyheads.capacity import Budget, measure, measure_protocol
+from manyheads.layer.rules import rule_named
 from manyheads.planning import Plan, plan, prediction
 from manyheads.sweep import Store, sweep, threads
-from manyheads.training.run import Aggregation
+from manyheads.training import Protocol, Task
 
 CHECKS = {1: 20261116, 2: 20261117, 3: 20261118}  # seeds; the last is the check of the present advice
 CHECK_COUNT = 60
@@ -54,7 +56,7 @@ class Problem:
     items: int
     d_model: int
     degree: int
-    rule: Aggregation = "max"
+    rule: Literal["max", "softmax"] = "max"
 
     @property
     def relations(self) -> int:
@@ -64,24 +66,26 @@ class Problem:
     @property
     def work(self) -> int:
         """About how long it trains, to order problems by."""
-        return step_limit(self.items, self.d_model, self.rule) * self.items * self.relations
+        return self.protocol.steps * self.items * self.relations
+
+    @property
+    def task(self) -> Task:
+        """The family of problems that each seed draws from."""
+        graph = f"permutation:{self.items}" if self.degree == 1 else f"regular:{self.items}:{self.degree}"
+        return Task(graph, f"gaussian:{self.d_model}")
+
+    @property
+    def protocol(self) -> Protocol:
+        """The paper's, with its step limit for the size."""
+        return measure_protocol(self.task, rule=rule_named(self.rule))
 
     def run(self, heads: int, key_width: int, seed: int) -> Run:
         """The paper's protocol on it."""
-        return Run(
-            items=self.items,
-            d_model=self.d_model,
-            heads=heads,
-            key_width=key_width,
-            seed=seed,
-            graph="permutation" if self.degree == 1 else "regular",
-            degree=self.degree,
-            rule=self.rule,
-            steps=step_limit(self.items, self.d_model, self.rule),
-        )
+        rule = rule_named(self.rule)
+        return Run(self.task, heads=heads, key_width=key_width, seed=seed, rule=rule, protocol=self.protocol)
 
 
-def problems(seed: int, count: int, *, rule: Aggregation = "max") -> list[Problem]:
+def problems(seed: int, count: int, *, rule: Literal["max", "softmax"] = "max") -> list[Problem]:
     """Sizes spread evenly over their logarithms, degrees evenly."""
     rng = np.random.default_rng(seed)
     drawn = []
@@ -98,7 +102,14 @@ def measured(problem: Problem, store: Store, *, also: Sequence[int] = ()) -> Row
     least = min(budgets.values(), default=0)
     heads = [h for h, budget in budgets.items() if budget <= NEAR * least or h in also]
     capacity = measure(
-        problem.run(1, 1, 0), store, heads=heads, seeds=SEEDS, budget=Budget(seconds=SECONDS), workers=threads()
+        problem.task,
+        heads=heads,
+        seeds=SEEDS,
+        store=store,
+        rule=rule_named(problem.rule),
+        protocol=problem.protocol,
+        budget=Budget(seconds=SECONDS),
+        workers=threads(),
     )
     return {
         "seeds": len(SEEDS),

@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.runs import make_run
 
 from manyheads.block import BlockRun, table_of, task_of
 from manyheads.errors import InputError
 from manyheads.files import read_embedding, write_embedding
-from manyheads.training import Run, fingerprint
+from manyheads.problem.embedding import given_name
 
 BASE = BlockRun(items=64, d_model=16, heads=4, key_width=5, seed=3)
 CHANGED: dict[str, Any] = {
@@ -55,8 +56,8 @@ def test_the_id_does_not_drift() -> None:
 
 
 def test_a_block_is_not_a_layer() -> None:
-    assert Run(items=64, d_model=16, heads=4, key_width=5, seed=3).id != BASE.id
-    assert BASE.meaning["kind"] == "block"
+    assert make_run(items=64, d_model=16, heads=4, key_width=5, seed=3).id != BASE.id
+    assert BASE.fields["kind"] == "block"
 
 
 def test_defaults_are_the_papers() -> None:
@@ -111,7 +112,7 @@ def test_an_impossible_run_says_why(change: dict[str, Any], says: str) -> None:
 
 def test_a_table_that_is_not_the_runs_says_why() -> None:
     table = np.random.default_rng(0).standard_normal((65, 16))
-    named = replace(BASE, embedding=fingerprint(table))
+    named = replace(BASE, embedding=given_name(table))
     np.testing.assert_array_equal(table_of(named, table), table.astype(np.float32))
     for run, given, says in (
         (named, None, "hand it in"),

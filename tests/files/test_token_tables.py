@@ -17,7 +17,7 @@ from manyheads.files import token_tables
 from manyheads.files.token_rankings import counted_ranking, read_ranking
 from manyheads.files.token_tables import read_token_table
 from manyheads.files.tokenizer_files import read_tokenizer
-from manyheads.training import fingerprint
+from manyheads.problem.embedding import given_name
 
 
 def names(ranking: np.ndarray) -> list[str]:
@@ -191,10 +191,10 @@ def test_principal_components_are_those_of_a_singular_value_decomposition() -> N
 def test_a_run_records_that_its_table_is_reduced() -> None:
     given = frozen_table(ROWS, np.arange(1, 12), items=9, null=0)
     np.testing.assert_array_equal(given[-1], ROWS[0])
-    run = BlockRun(9, 2, 1, 3, 0, embedding=fingerprint(given), reduction="pca", context=2)
+    run = BlockRun(9, 2, 1, 3, 0, embedding=given_name(given), reduction="pca", context=2)
     np.testing.assert_array_equal(table_of(run, given), principal(given, 2))
-    assert run.meaning["reduction"] == "pca"
-    wide = BlockRun(9, 17, 1, 3, 0, embedding=fingerprint(given), reduction="pca", context=2)
+    assert run.fields["reduction"] == "pca"
+    wide = BlockRun(9, 17, 1, 3, 0, embedding=given_name(given), reduction="pca", context=2)
     with pytest.raises(InputError, match="need 10 rows of at least 17 numbers"):
         table_of(wide, given)
     with pytest.raises(InputError, match="there is nothing to reduce"):

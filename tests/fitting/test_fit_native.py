@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import torch
 from numpy import ndarray
+from support.runs import make_run
 
 from manyheads import Graph, gaussian, permutation_graph, power_law_graph, random_graph, star_graph
 from manyheads._native import Fitting32, Fitting64, HardTraining
-from manyheads.training.data import Stream, initial_weights, problem_of
-from manyheads.training.native import _settings
-from manyheads.training.run import Run, fingerprint
+from manyheads.training.data import Stream, initial_weights, training_data
+from manyheads.training.native import kernel_settings
 
 FLOORLESS = -math.inf
 GRAPHS = {
@@ -144,9 +144,9 @@ def test_a_burst_stops_where_a_threshold_separates() -> None:
 
 
 def test_hard_contexts_are_drawn_around_the_worst_pairs() -> None:
-    run = Run(items=64, d_model=16, heads=2, key_width=4, seed=0)
-    problem = problem_of(run)
-    hard = HardTraining(_settings(run, problem), problem.graph.row_starts, problem.graph.targets, problem.embedding, 6)
+    run = make_run(items=64, d_model=16, heads=2, key_width=4, seed=0)
+    problem = training_data(run)
+    hard = HardTraining(kernel_settings(run, problem), problem.graph.row_starts, problem.graph.targets, problem.rows, 6)
     hard.set_weights(*initial_weights(run), 0.05)
     # before any look there is no queue: contexts are the protocol's own
     ordinary = problem.contexts(Stream.TRAIN, 0, 3)
@@ -154,7 +154,7 @@ def test_hard_contexts_are_drawn_around_the_worst_pairs() -> None:
         assert sorted(hard.context(1.0)) == sorted(wanted)
     finding = hard.burst([], 0.5, 0.2, 10, math.inf).finding
     query, key, threshold = hard.weights()
-    x = problem.embedding.astype(np.float64)
+    x = problem.rows.astype(np.float64)
     scores = ((x @ query) @ (x @ key).swapaxes(1, 2)).max(0)
     related = problem.graph.adjacency()
     costs = np.where(related, threshold + 0.2 - scores, scores - (threshold - 0.2))
@@ -172,10 +172,10 @@ def test_hard_contexts_are_drawn_around_the_worst_pairs() -> None:
 
 
 def test_training_on_hard_contexts_reaches_no_errors() -> None:
-    run = Run(items=64, d_model=16, heads=4, key_width=6, seed=0)
-    problem = problem_of(run)
+    run = make_run(items=64, d_model=16, heads=4, key_width=6, seed=0)
+    problem = training_data(run)
     hard = HardTraining(
-        _settings(run, problem), problem.graph.row_starts, problem.graph.targets, problem.embedding, 256
+        kernel_settings(run, problem), problem.graph.row_starts, problem.graph.targets, problem.rows, 256
     )
     hard.set_weights(*initial_weights(run), 0.0)
     rates = list(1e-3 * np.clip(np.linspace(2, 0, 40_000, endpoint=False), 0, 1))
@@ -193,6 +193,6 @@ def test_bad_shapes_are_refused() -> None:
     fitting = Fitting32(graph.row_starts, graph.targets, rows, 1, 2, 1)
     with pytest.raises(ValueError, match="another shape"):
         fitting.set_weights(*weights(1, 4, 3), 0.0)
-    run = Run(items=20, d_model=4, heads=1, key_width=2, seed=0, graph=fingerprint(graph), context=8)
+    run = make_run(items=20, d_model=4, heads=1, key_width=2, seed=0, graph=graph, context=8)
     with pytest.raises(ValueError, match="16 items"):
-        HardTraining(_settings(run, problem_of(run, graph=graph)), graph.row_starts, graph.targets, rows, 6)
+        HardTraining(kernel_settings(run, training_data(run)), graph.row_starts, graph.targets, rows, 6)

@@ -116,4 +116,4 @@ class Batch:
 def _shape(run: BlockRun) -> dict[str, int | float | str]:
     """What all runs of a batch have in common."""
     own = ("seed", "problem_seed", "embedding")
-    return {name: value for name, value in run.meaning.items() if name not in own}
+    return {name: value for name, value in run.fields.items() if name not in own}

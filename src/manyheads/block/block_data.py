@@ -10,8 +10,8 @@ from manyheads.block.block_run import BlockRun
 from manyheads.block.matching_task import Purpose, Task, retrieval_task
 from manyheads.block.reduction import principal
 from manyheads.errors import InputError
+from manyheads.problem.embedding import GIVEN, given_name
 from manyheads.problem.embedding_generators import gaussian
-from manyheads.training.run import GIVEN, fingerprint
 
 
 def task_of(run: BlockRun) -> Task:
@@ -47,8 +47,8 @@ def table_refusal(run: BlockRun, given: Float[ndarray, "rows width"] | None) -> 
         )
     if not np.isfinite(given).all():
         return "the table must hold finite numbers only"
-    if fingerprint(given) != run.embedding:
-        return f"the table handed in is {fingerprint(given)}, the run names {run.embedding}"
+    if given_name(given) != run.embedding:
+        return f"the table handed in is {given_name(given)}, the run names {run.embedding}"
     return None
 
 

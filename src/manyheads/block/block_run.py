@@ -7,8 +7,8 @@ from typing import Literal, get_args
 
 from manyheads.block.matching_task import check_context
 from manyheads.errors import InputError
-from manyheads.identity import Identified, check_ranges, settle_numbers
-from manyheads.training.run import GIVEN
+from manyheads.identity import Identified, check_ranges, normalise_numbers
+from manyheads.problem.embedding import GIVEN
 
 PROTOCOL = 1
 """Raised whenever the same fields come to mean another training; part of every id."""
@@ -57,7 +57,7 @@ class BlockRun(Identified):
     precision: Precision = "float32"
 
     def __post_init__(self) -> None:
-        settle_numbers(self)
+        normalise_numbers(self)
         self._check_shape()
         self._check_protocol()
 
@@ -77,7 +77,7 @@ class BlockRun(Identified):
         return self.seed if self.problem_seed is None else self.problem_seed
 
     @property
-    def meaning(self) -> dict[str, int | float | str]:
+    def fields(self) -> dict[str, int | float | str]:
         """The fields with the problem's seed settled, and the version of the protocol."""
         return asdict(self) | {"problem_seed": self.problem, "kind": "block", "protocol": PROTOCOL}
 

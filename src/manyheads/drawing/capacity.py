@@ -17,7 +17,7 @@ MARKERS = "osD^vPX"
 
 def draw_capacity(capacity: Capacity) -> Figure:
     """The F1–D_K curve with 95 % intervals, the target, D_K* with its range, and what the laws predicted."""
-    like = capacity.like
+    task = capacity.task
     with look():
         figure, ((axes,),) = panels(1, 1)
         figure.set_size_inches(8.4, 4.4)
@@ -35,8 +35,7 @@ def draw_capacity(capacity: Capacity) -> Figure:
         axes.set_ylim(top=1.02)
         axes.set_xlabel("key budget $D_K$ = heads · key width")
         axes.set_ylabel("share of seeds that recover every pair" if capacity.goal.exact else "mean test micro-F1")
-        graph = f"{like.degree}-regular" if like.graph == "regular" else like.graph.partition(":")[0]
-        title = f"{like.items} items, $d_{{model}}$ = {like.d_model}, {graph} graph, rule {like.rule}"
+        title = f"{task.items} items, $d_{{model}}$ = {task.d_model}, {task.label}, rule {capacity.rule}"
         axes.set_title(title, pad=18)
         axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
     return figure
@@ -64,10 +63,10 @@ def _threshold(axes: Axes, capacity: Capacity) -> None:
 
 
 def _laws(axes: Axes, capacity: Capacity) -> None:
-    like, relations = capacity.like, capacity.relations
-    widths = {h: freedom_key_width(like.items, relations, like.d_model, h) for h in {p.heads for p in capacity.curve}}
+    items, relations, d_model = capacity.task.items, capacity.task.relations, capacity.task.d_model
+    widths = {heads: freedom_key_width(items, relations, d_model, heads) for heads in {p.heads for p in capacity.curve}}
     freedom = min((heads * width for heads, width in widths.items() if width is not None), default=None)
-    paper = float(paper_key_budget(like.items, relations, like.d_model, degree=like.degree))
+    paper = float(paper_key_budget(items, relations, d_model, slope=capacity.task.slope))
     for name, budget in (("degrees of freedom", freedom), ("the paper's law", paper)):
         if budget is not None:
             axes.axvline(budget, color=GREY, linestyle="--", linewidth=1)

@@ -13,14 +13,23 @@ from scipy.optimize import nnls
 
 from manyheads.papers.trial import Trial
 from manyheads.retrieval.retrieval_run import RetrievalRun
-from manyheads.sweep.store.record import Meant
-from manyheads.training import Run, train
+from manyheads.sweep.store.record import Storable
+from manyheads.training import Protocol, Run, Task, train
 from manyheads.training.native import step_flops
 
-TRIALS = (
-    Run(64, 16, 4, 5, seed=0, steps=4_000, validate_every=4_000),
-    Run(512, 64, 4, 14, seed=0, steps=2_000, validate_every=2_000),
-    Run(256, 16, 16, 16, seed=0, steps=2_000, validate_every=2_000),
+TRIALS = tuple(
+    Run(
+        Task(f"permutation:{items}", f"gaussian:{d_model}"),
+        heads=heads,
+        key_width=key_width,
+        seed=0,
+        protocol=Protocol(steps=steps, validate_every=steps),
+    )
+    for items, d_model, heads, key_width, steps in (
+        (64, 16, 4, 5, 4_000),
+        (512, 64, 4, 14, 2_000),
+        (256, 16, 16, 16, 2_000),
+    )
 )
 EVALUATION = 1.25  # validation checks cost about a quarter of the training
 STOPPED_EARLY = 0.8  # of the step limit are made, in the mean over a panel
@@ -36,15 +45,15 @@ class Speed:
     def __init__(self) -> None:
         for run in TRIALS:  # once to warm up
             train(run)
-        taken = np.array([min(train(run).seconds for _ in range(3)) / run.steps for run in TRIALS])
+        taken = np.array([min(train(run).seconds for _ in range(3)) / run.protocol.steps for run in TRIALS])
         work = np.array([_work(run) for run in TRIALS])
         self.by = nnls(work / taken[:, None], np.ones(len(TRIALS)))[0]  # none of them takes less than no time
         self.flops = _numpy_flops()
 
-    def seconds(self, runs: Sequence[Meant], *, workers: int | None = None) -> float:
+    def seconds(self, runs: Sequence[Storable], *, workers: int | None = None) -> float:
         """Wall time of these runs, spread over the workers, but for those that are made alone."""
         layers = [run for run in runs if isinstance(run, Run)]
-        trained = EVALUATION * STOPPED_EARLY * sum(run.steps * float(_work(run) @ self.by) for run in layers)
+        trained = EVALUATION * STOPPED_EARLY * sum(run.protocol.steps * float(_work(run) @ self.by) for run in layers)
         trials = [run for run in runs if isinstance(run, Trial)]
         shared, alone = (sum(run.seconds(self.flops) for run in trials if run.ALONE is one) for one in (False, True))
         shared += sum(_retrieval_seconds(run, self.flops) for run in runs if isinstance(run, RetrievalRun))
@@ -53,7 +62,7 @@ class Speed:
 
 def _work(run: Run) -> Float64[ndarray, " 3"]:
     """One step, the operations of its projections, and all others: among scores the engine is slower."""
-    projections = 8 * run.context * run.d_model * run.key_budget
+    projections = 8 * run.task.context * run.d_model * run.key_budget
     return np.array([1.0, projections, step_flops(run) - projections])
 
 

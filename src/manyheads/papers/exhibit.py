@@ -14,7 +14,7 @@ from manyheads.papers.rows import Rows
 from manyheads.papers.scale import Scale
 from manyheads.papers.threshold_search import Hunt
 from manyheads.papers.verdict import Verdict
-from manyheads.sweep.store.record import Meant
+from manyheads.sweep.store.record import Storable
 
 
 @runtime_checkable
@@ -23,7 +23,7 @@ class Exhibit(Protocol):
 
     TITLE: str
 
-    def runs(self, scale: Scale) -> Sequence[Meant]:
+    def runs(self, scale: Scale) -> Sequence[Storable]:
         """Everything it needs to have been run."""
 
     def draw(self, rows: Rows, scale: Scale) -> Figure:
@@ -74,7 +74,7 @@ def exhibit(name: str) -> Exhibit:
     return cast(Exhibit, import_module(f"manyheads.papers.{room}.{name.removeprefix('beyond_')}"))
 
 
-def needed(names: Sequence[str], scale: Scale, rows: Rows | None = None, *, foresee: bool = False) -> list[Meant]:
+def needed(names: Sequence[str], scale: Scale, rows: Rows | None = None, *, foresee: bool = False) -> list[Storable]:
     """The runs of all these exhibits, each once: those they list, and those their searches ask for, given these rows.
 
     With `foresee` the searches are followed to their end, on a guess at what the missing runs will show.

@@ -11,7 +11,7 @@ from manyheads.papers.exhibit import BEYOND, HOURS, needed
 from manyheads.papers.reasons import reasons
 from manyheads.papers.reproduction import Origin, Reproduction, Shown
 from manyheads.papers.verdict import Outcome, Verdict
-from manyheads.sweep.store.record import Meant
+from manyheads.sweep.store.record import Storable
 
 SPOKEN = {"fig": "Figure", "table": "Table"}
 NAME, PICTURES = "paper.md", "paper"
@@ -122,7 +122,7 @@ def _made(reproduction: Reproduction, names: Sequence[str]) -> str:
     return " ".join([*parts, clock, f"Machine: {machine or 'unknown'}."])
 
 
-def _cost(runs: Sequence[Meant], reproduction: Reproduction) -> str:
+def _cost(runs: Sequence[Storable], reproduction: Reproduction) -> str:
     rows = reproduction.rows.of(runs)
     minutes, steps = sum(row.seconds for row in rows) / 60, sum(row.steps for row in rows)
     return (

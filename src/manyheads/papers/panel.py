@@ -6,14 +6,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Literal
 
 import numpy as np
 
 from manyheads.capacity import Point, Threshold, points, threshold
+from manyheads.layer.rules import rule_named
 from manyheads.papers.rows import Rows
 from manyheads.papers.scale import LARGEST, Scale
-from manyheads.training import Run, step_limit
-from manyheads.training.run import Aggregation, Objective
+from manyheads.training import Protocol, Run, Task, step_limit
+from manyheads.training.protocol import Objective
 
 HEADS = (1, 2, 4, 8, 16, 32, 64)  # powers of two, as in the paper
 
@@ -41,7 +43,7 @@ class Panel:
     d_model: int
     graph: str = "permutation"
     degree: int = 1
-    rule: Aggregation = "max"
+    rule: Literal["max", "softmax"] = "max"
     objective: Objective = "edges"
     window: tuple[float, ...] = WINDOW
     paper_seeds: int = 10
@@ -55,6 +57,12 @@ class Panel:
     def relations(self) -> int:
         """m'."""
         return self.items * self.degree
+
+    @property
+    def task(self) -> Task:
+        """The family of problems that each seed draws from."""
+        degree = f":{self.degree}" if self.graph == "regular" else ""
+        return Task(f"{self.graph}:{self.items}{degree}", f"gaussian:{self.d_model}", objective=self.objective)
 
     @property
     def is_sketched(self) -> bool:
@@ -86,18 +94,10 @@ class Panel:
 
     def run(self, heads: int, key_width: int, seed: int, scale: Scale) -> Run:
         """One run of the paper's protocol at this problem."""
-        return Run(
-            items=self.items,
-            d_model=self.d_model,
-            heads=heads,
-            key_width=key_width,
-            seed=seed,
-            graph=self.graph,
-            degree=self.degree,
-            rule=self.rule,
-            objective=self.objective,
-            steps=scale.limit(step_limit(self.items, self.d_model, self.rule)),
-        )
+        rule = rule_named(self.rule)
+        limit = step_limit(items=self.items, d_model=self.d_model, rule=rule)
+        protocol = Protocol(steps=scale.limit(limit))
+        return Run(self.task, heads=heads, key_width=key_width, seed=seed, rule=rule, protocol=protocol)
 
     def runs(self, scale: Scale) -> list[Run]:
         """Every run of the panel; none where it is larger than the scale allows."""

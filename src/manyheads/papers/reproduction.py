@@ -15,8 +15,8 @@ from manyheads.papers.rows import Rows, stored_rows
 from manyheads.papers.scale import Scale
 from manyheads.papers.trial import Blocks, in_turns, is_possible
 from manyheads.papers.verdict import Verdict
-from manyheads.sweep import BlockTrainer, Progress, Store, Workers, sweep, threads
-from manyheads.sweep.store.record import Meant
+from manyheads.sweep import BlockTrainer, Store, SweepProgress, Workers, sweep, threads
+from manyheads.sweep.store.record import Storable
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def known_rows(names: Sequence[str], store: Store, scale: Scale) -> Rows:
     return stored_rows(store, needed(names, scale, stored_rows(store)))
 
 
-def left(names: Sequence[str], rows: Rows, scale: Scale) -> list[Meant]:
+def left(names: Sequence[str], rows: Rows, scale: Scale) -> list[Storable]:
     """The runs that are still to be made; of searches, about those that will be."""
     return _without(rows, needed(names, scale, rows, foresee=True))
 
@@ -66,7 +66,7 @@ def measure_rows(
     *,
     blocks: Blocks | None = None,
     workers: Workers | Executor | None = None,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Callable[[SweepProgress], None] | None = None,
 ) -> Rows:
     """Make what the store lacks, and then what searches ask for next, until they end; the rows of all that is finished.
 
@@ -81,9 +81,9 @@ def measure_rows(
         in_all = before + len(left(names, rows, scale)) - impossible
         for trainer, alone, group in in_turns(possible, blocks):
 
-            def told(one: Progress, before: int = before, in_all: int = in_all) -> None:
+            def told(one: SweepProgress, before: int = before, in_all: int = in_all) -> None:
                 if progress is not None:
-                    progress(Progress(before + one.done, in_all, one.latest))
+                    progress(SweepProgress(before + one.done, in_all, one.latest))
 
             if alone:
                 with threads(1) as single:
@@ -125,5 +125,5 @@ def draw(made: Reproduction, folder: Path) -> list[Path]:
     return files
 
 
-def _without(rows: Rows, runs: Sequence[Meant]) -> list[Meant]:
+def _without(rows: Rows, runs: Sequence[Storable]) -> list[Storable]:
     return [run for run in runs if run.id not in rows]

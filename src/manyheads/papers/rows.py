@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, TypeVar
 from manyheads.errors import InputError
 from manyheads.files.atomic_files import write_whole
 from manyheads.sweep import Record, Store
-from manyheads.sweep.store.record import FINISHED, Meant
-from manyheads.training.run import PROTOCOL
+from manyheads.sweep.store.record import FINISHED, Storable
+from manyheads.training.protocol import PROTOCOL_VERSION
 
 if TYPE_CHECKING:
     from manyheads.papers.threshold_search import Hunt, Trail
 
 FORMAT = "manyheads paper rows 1"
 SEVERAL = " / "  # between what several machines say
-M = TypeVar("M", bound=Meant)
+M = TypeVar("M", bound=Storable)
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Rows:
         both.finished.update(self.finished)
         return both
 
-    def of(self, runs: Sequence[Meant]) -> list[Row]:
+    def of(self, runs: Sequence[Storable]) -> list[Row]:
         """The rows of those runs that have one."""
         return [self._by_id[run.id] for run in runs if run.id in self._by_id]
 
@@ -82,7 +82,7 @@ class Rows:
         return [(run, float(value)) for run, value in found if value is not None]
 
 
-def stored_rows(store: Store, runs: Sequence[Meant] | None = None) -> Rows:
+def stored_rows(store: Store, runs: Sequence[Storable] | None = None) -> Rows:
     """The finished among these runs, or among all, that a store has."""
     ids = None if runs is None else [run.id for run in runs]
     records = [record for record in store.records(ids=ids) if record.status in FINISHED]
@@ -103,15 +103,15 @@ def machines(each: Iterable[Mapping[str, str]]) -> dict[str, str]:
     return {name: SEVERAL.join(values) for name, values in facts.items()}
 
 
-def write_rows(path: Path, rows: Rows, runs: Sequence[Meant], *, force: bool = True) -> None:
+def write_rows(path: Path, rows: Rows, runs: Sequence[Storable], *, force: bool = True) -> None:
     """One line of JSON for each run, sorted by kind and shape; equal rows give equal bytes.
 
     The file is written whole or not at all; one that exists is replaced unless `force` is off.
     """
-    header = {"format": FORMAT, "protocol": PROTOCOL, "machine": rows.machine}
-    meant = {run.id: run.meaning for run in runs}
+    header = {"format": FORMAT, "protocol": PROTOCOL_VERSION, "machine": rows.machine}
+    fields = {run.id: run.fields for run in runs}
     lines = [json.dumps(header, sort_keys=True)]
-    for row in sorted(rows.of(runs), key=lambda row: (row.kind, json.dumps(meant[row.id], sort_keys=True))):
+    for row in sorted(rows.of(runs), key=lambda row: (row.kind, json.dumps(fields[row.id], sort_keys=True))):
         lines.append(json.dumps(asdict(row) | {"seconds": round(row.seconds, 4)}, separators=(",", ":")))
     content = BytesIO()
     with gzip.GzipFile(fileobj=content, mode="wb", mtime=0, filename="") as zipped:
@@ -130,9 +130,9 @@ def read_rows(path: Path) -> Rows:
         raise InputError(f"{path} does not hold rows of the paper's runs") from None
     if not isinstance(header, dict) or header.get("format") != FORMAT:
         raise InputError(f"{path} does not hold rows of the paper's runs")
-    if header["protocol"] != PROTOCOL:
+    if header["protocol"] != PROTOCOL_VERSION:
         raise InputError(
             f"the rows in {path} follow protocol {header['protocol']}, and this manyheads trains by protocol "
-            f"{PROTOCOL}: the two are not mixed"
+            f"{PROTOCOL_VERSION}: the two are not mixed"
         )
     return Rows((Row(**line) for line in lines), machine=header["machine"])

@@ -15,25 +15,24 @@ from manyheads.identity import Identified
 from manyheads.problem.embedding_generators import one_hot
 from manyheads.retrieval.retrieval_run import RetrievalRun
 from manyheads.sweep import BlockTrainer, Ended, LayerTrainer, RetrievalTrainer, Trainer
-from manyheads.sweep.store.record import Meant
-from manyheads.training import Run, fingerprint
-from manyheads.training.run import GIVEN
+from manyheads.sweep.store.record import Storable
+from manyheads.training import Run, Task
 
 Scores = Mapping[str, float | int | None]
-RETRIEVALS = RetrievalTrainer()
+LAYERS, RETRIEVALS = LayerTrainer(), RetrievalTrainer()
 Blocks = Mapping[str, BlockTrainer]  # who trains blocks on an embedding, by how runs name it
 
 
 @dataclass(frozen=True)
 class Trial(Identified):
-    """A frozen dataclass whose fields are its whole meaning, and which knows how it is made."""
+    """A frozen dataclass whose fields decide the trial, and which knows how it is made."""
 
     KIND: ClassVar[str]  # a word for the store
     PROTOCOL: ClassVar[int] = 1  # raised whenever the same fields come to mean another measurement
     ALONE: ClassVar[bool] = False  # whether nothing else may run meanwhile, as a clock needs it
 
     @property
-    def meaning(self) -> dict[str, object]:
+    def fields(self) -> dict[str, object]:
         """Every field, and what kind of trial it is."""
         return asdict(self) | {"kind": self.KIND, "protocol": self.PROTOCOL}
 
@@ -68,7 +67,7 @@ class Maker:
         return Ended("converged", scores, steps=0, seconds=time.perf_counter() - begun, curve=())
 
 
-def trainer_of(run: Meant, blocks: Blocks) -> Trainer:
+def trainer_of(run: Storable, blocks: Blocks) -> Trainer:
     """Who makes a run of the paper."""
     if isinstance(run, Trial):
         return Maker(run.KIND)
@@ -77,10 +76,10 @@ def trainer_of(run: Meant, blocks: Blocks) -> Trainer:
     if isinstance(run, BlockRun):
         return blocks[run.embedding]
     assert isinstance(run, Run)
-    return _layer_trainer(run.items if run.embedding.startswith(GIVEN) else None)
+    return LAYERS
 
 
-def is_possible(run: Meant, blocks: Blocks) -> bool:
+def is_possible(run: Storable, blocks: Blocks) -> bool:
     """Whether this machine can make the run; what it cannot make stays missing, and is counted as such."""
     if isinstance(run, RetrievalRun):
         return RETRIEVALS.refusal(run) is None
@@ -89,9 +88,9 @@ def is_possible(run: Meant, blocks: Blocks) -> bool:
     return not isinstance(run, Trial) or run.refusal() is None
 
 
-def in_turns(runs: Sequence[Meant], blocks: Blocks) -> list[tuple[Trainer, bool, list[Meant]]]:
+def in_turns(runs: Sequence[Storable], blocks: Blocks) -> list[tuple[Trainer, bool, list[Storable]]]:
     """The runs by who makes them, and whether one at a time; those that want the machine to themselves come first."""
-    grouped: dict[tuple[Trainer, bool], list[Meant]] = {}
+    grouped: dict[tuple[Trainer, bool], list[Storable]] = {}
     for run in runs:
         trainer = trainer_of(run, blocks)
         alone = trainer.device != "cpu" if isinstance(trainer, BlockTrainer) else isinstance(run, Trial) and run.ALONE
@@ -102,14 +101,9 @@ def in_turns(runs: Sequence[Meant], blocks: Blocks) -> list[tuple[Trainer, bool,
 
 
 @cache
-def _layer_trainer(one_hot_items: int | None) -> LayerTrainer:
-    return LayerTrainer() if one_hot_items is None else LayerTrainer(embedding=one_hot(one_hot_items))
-
-
-@cache
-def one_hot_name(items: int) -> str:
-    """How a run names one-hot items, the only embedding of the paper's experiments that is not drawn."""
-    return fingerprint(one_hot(items))
+def one_hot_task(items: int) -> Task:
+    """Permutations of one-hot items, given as an array: the rows made so far have its fingerprint in their runs."""
+    return Task(f"permutation:{items}", one_hot(items))
 
 
 def require(scores: Scores, name: str) -> float:

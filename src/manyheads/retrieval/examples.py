@@ -10,11 +10,11 @@ from jaxtyping import Float32, Float64
 from numpy import ndarray
 
 from manyheads.errors import InputError
+from manyheads.problem.embedding import GIVEN, given_name
 from manyheads.retrieval.presets import max_and_min, sum_of_maxima, unit_directions
 from manyheads.retrieval.retrieval_run import RetrievalRun
 from manyheads.retrieval.retrieval_task import RetrievalTask
 from manyheads.retrieval.seeds import Purpose
-from manyheads.training.run import GIVEN, fingerprint
 
 FAR = 40.0
 """No number of a standard normal generator is larger: the box of tasks over them."""
@@ -30,7 +30,7 @@ class Examples:
     @property
     def name(self) -> str:
         """How a run names these examples."""
-        return fingerprint(np.column_stack([self.tokens.reshape(len(self.tokens), -1), self.targets]))
+        return given_name(np.column_stack([self.tokens.reshape(len(self.tokens), -1), self.targets]))
 
 
 def draw_examples(

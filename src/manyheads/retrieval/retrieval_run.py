@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass
 from typing import Literal, get_args
 
 from manyheads.errors import InputError
-from manyheads.identity import Identified, check_ranges, settle_numbers
-from manyheads.training.run import GIVEN
+from manyheads.identity import Identified, check_ranges, normalise_numbers
+from manyheads.problem.embedding import GIVEN
 
 PROTOCOL = 2
 """Raised whenever the same fields come to mean another training; part of every id."""
@@ -53,7 +53,7 @@ class RetrievalRun(Identified):
     validate_every: int = 2_000
 
     def __post_init__(self) -> None:
-        settle_numbers(self)
+        normalise_numbers(self)
         self._check_shape()
         self._check_protocol()
 
@@ -73,7 +73,7 @@ class RetrievalRun(Identified):
         return self.seed if self.problem_seed is None else self.problem_seed
 
     @property
-    def meaning(self) -> dict[str, int | float | str]:
+    def fields(self) -> dict[str, int | float | str]:
         """The fields with widths and the problem's seed settled, and the version of the protocol."""
         settled = {"head_width": self.width, "embedding_width": self.embedding, "problem_seed": self.problem}
         return asdict(self) | settled | {"kind": "retrieval", "protocol": PROTOCOL}
@@ -82,7 +82,7 @@ class RetrievalRun(Identified):
     def company(self) -> tuple[tuple[str, int | float | str], ...]:
         """What runs have in common that are trained in one call: all but seeds, heads and their widths."""
         own = ("seed", "problem_seed", "heads", "head_width", "embedding_width")
-        return tuple((name, value) for name, value in self.meaning.items() if name not in own)
+        return tuple((name, value) for name, value in self.fields.items() if name not in own)
 
     def _check_shape(self) -> None:
         if self.dimension < 1:

@@ -23,7 +23,7 @@ from manyheads.papers.scale import Scale
 from manyheads.papers.threshold_search import Hunt
 from manyheads.papers.verdict import Verdict
 from manyheads.training import Run
-from manyheads.training.step_limits import DEFAULT
+from manyheads.training.protocol import DEFAULT_STEPS
 
 TITLE = "The degrees of freedom against every threshold"
 NEAR = 1.25  # the law holds within this factor, either way
@@ -82,7 +82,7 @@ def compared(rows: Rows, scale: Scale) -> list[Compared]:
     for kind, panel, found, heads in _measured(rows, scale):
         split = freedom_split(panel.items, panel.relations, panel.d_model, heads=heads)
         if split is not None and found.key_budget is not None:
-            steps = panel.run(1, 1, 0, scale).steps
+            steps = panel.run(1, 1, 0, scale).protocol.steps
             made.append(Compared(kind, panel, found.key_budget, split[0] * split[1], steps))
     return made
 
@@ -131,7 +131,7 @@ def draw(rows: Rows, scale: Scale) -> Figure:
         ratios.set_xlabel("load of a single head, $m^2 g^*(m'/m^2)\\,/\\,d_{model}^2$")
         ratios.set_ylabel("measured by predicted")
         against.set_title(f"grey: within a factor of {NEAR:g}")
-        ratios.set_title(f"hollow: step limit above {DEFAULT:,}")
+        ratios.set_title(f"hollow: step limit above {DEFAULT_STEPS:,}")
         figure.legend(*against.get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return figure
 
@@ -140,7 +140,7 @@ def _scatter(
     axes: Axes, chosen: list[Compared], x: list[float] | list[int], y: list[float] | list[int], kind: str
 ) -> None:
     colour, marker = KINDS[kind]
-    faces = [colour if one.steps <= DEFAULT else "white" for one in chosen]
+    faces = [colour if one.steps <= DEFAULT_STEPS else "white" for one in chosen]
     size = 70 if marker == "*" else 30
     axes.scatter(x, y, s=size, c=faces, edgecolors=colour, marker=marker, linewidths=1.2, label=kind, zorder=3)
 
@@ -168,9 +168,9 @@ def caption(rows: Rows, scale: Scale) -> str:
             parts.append(f"{plain}: {min(ratios):.2f} to {max(ratios):.2f}, median {middle:.2f} ({len(ratios)})")
     near = sum(1 / NEAR <= one.ratio <= NEAR for one in found)
     worst = ", ".join(f"{one} {one.measured} against {one.predicted} ({one.ratio:.2f})" for one in _farthest(found))
-    shorter, longer = ([one.ratio for one in found if (one.steps > DEFAULT) is long] for long in (False, True))
+    shorter, longer = ([one.ratio for one in found if (one.steps > DEFAULT_STEPS) is long] for long in (False, True))
     steps = (
-        f" The median is {statistics.median(shorter):.2f} where training ends at {DEFAULT:,} steps and "
+        f" The median is {statistics.median(shorter):.2f} where training ends at {DEFAULT_STEPS:,} steps and "
         f"{statistics.median(longer):.2f} where it may go on."
         if shorter and longer
         else ""

@@ -21,7 +21,7 @@ from manyheads.training import Run, step_limit
 TITLE = "Every key width and every head count"
 EVERY = tuple(range(1, 2 * max(HEADS) + 1))  # not powers of two alone, and past the 64 at which the paper ends
 LONGEST = 30_000  # steps: the search at (512, 16), which may take 80,000, is as long as all the others together
-PROBLEMS = tuple(panel for panel in BASE if step_limit(panel.items, panel.d_model) <= LONGEST)
+PROBLEMS = tuple(panel for panel in BASE if step_limit(items=panel.items, d_model=panel.d_model) <= LONGEST)
 LEFT_OUT = tuple(panel for panel in BASE if panel not in PROBLEMS)
 QUICK_ITEMS = 64
 

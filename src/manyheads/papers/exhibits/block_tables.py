@@ -11,7 +11,7 @@ from manyheads.errors import InputError
 from manyheads.files.token_rankings import read_ranking
 from manyheads.files.token_tables import KNOWN, read_token_table
 from manyheads.papers.exhibits.block_setting import GAUSSIAN, BlockSetting, Table
-from manyheads.training.run import fingerprint
+from manyheads.problem.embedding import given_name
 
 
 def named_table(words: str, setting: BlockSetting) -> tuple[Table, Float32[ndarray, "rows width"] | None]:
@@ -33,4 +33,4 @@ def named_table(words: str, setting: BlockSetting) -> tuple[Table, Float32[ndarr
     if width < setting.d_model:
         raise InputError(f"{table.name}'s rows have {width} numbers, and this size of Figure 7 needs {setting.d_model}")
     rows = frozen_table(table.rows, read_ranking(table.ranking), items=setting.items, null=table.end)
-    return Table(table.name, fingerprint(rows), "none" if width == setting.d_model else "pca"), np.asarray(rows)
+    return Table(table.name, given_name(rows), "none" if width == setting.d_model else "pca"), np.asarray(rows)
