@@ -55,7 +55,10 @@ def main(path: Path, table: Path | None) -> None:
 
 def grid_reach(task: Task) -> int:
     """Twice the smallest key budget that the degrees-of-freedom law predicts."""
-    widths = {heads: freedom_key_width(task.items, task.relations, task.d_model, heads) for heads in HEADS}
+    widths = {
+        heads: freedom_key_width(items=task.items, relations=task.relations, d_model=task.d_model, heads=heads)
+        for heads in HEADS
+    }
     return 2 * min(heads * width for heads, width in widths.items() if width is not None)
 
 

@@ -87,7 +87,7 @@ def tell_outcome(what: str, outcome: Outcome) -> tuple[Layer, Certificate]:
     """A trained layer and its certificate; the same run gives the same bits as in the sweep."""
     problem, layer = training_data(outcome.run).problem, outcome.layer
     assert layer is not None
-    certificate = certify(layer, problem.rows, problem.graph)
+    certificate = certify(layer, problem)
     print(f"{what}\n  test F1 {outcome.micro_f1:.4f}, seed {outcome.run.seed}, {outcome.steps:,} steps")
     print("\n".join(f"  {line}" for line in certificate.lines()) + "\n")
     return layer, certificate

@@ -14,6 +14,7 @@ import pytest
 from support.runs import changed, make_run
 
 from manyheads import _native, certify
+from manyheads.layer.rules import SUM
 from manyheads.training import Check, Outcome, Run, train
 from manyheads.training.data import Stream, training_data
 from manyheads.training.native import step_flops, training
@@ -58,7 +59,7 @@ def test_a_converged_run_stopped_by_the_rule_and_holds_what_it_claims() -> None:
     assert outcome.curve[-1].loss < outcome.curve[0].loss
     problem = training_data(QUICK)
     assert outcome.layer is not None
-    certificate = certify(outcome.layer, problem.rows, problem.graph)
+    certificate = certify(outcome.layer, problem.problem)
     assert outcome.exact_errors == certificate.missed + certificate.false_pairs
     assert outcome.margin == certificate.margin
     kernel = training(QUICK, problem)
@@ -256,3 +257,8 @@ def test_flops_are_those_of_the_matrix_products() -> None:
     run = make_run(256, 32, 8, 8, seed=0)
     assert step_flops(run) == 2 * (2 * 2 * 16 * 32 * 64) + 2 * 256 * 64 + 2 * (2 * 256 * 8)
     assert step_flops(changed(run, rule="softmax")) == step_flops(run) + 2 * (2 * 256 * 56)
+
+
+def test_the_native_engine_names_the_rules_it_trains() -> None:
+    with pytest.raises(InputError, match="the native engine trains max and softmax: use --engine reference for sum"):
+        train(changed(QUICK, rule=SUM))

@@ -41,7 +41,7 @@ class Goal:
         """Refuse a task or a rule whose runs would never have this goal's score."""
         if task.objective == "values":
             raise InputError("the value channel has a squared error and no F1: capacities are measured for edges only")
-        if self.exact and not rule.context_blind:
+        if self.exact and not (rule.context_blind and rule.has_rounding_bound):
             raise InputError(f"exact recovery is decided pair by pair, which the rule {rule} does not allow")
 
     def score(self, outcome: Scored) -> float | None:

@@ -184,8 +184,10 @@ def measure_protocol(task: Task, *, rule: Rule = MAX, goal: Goal | None = None, 
 def predictions(task: Task, heads: Sequence[int]) -> tuple[dict[int, int], int]:
     """The key width to start from for each head count, and the largest key budget worth trying."""
     items, relations, d_model = task.items, task.relations, task.d_model
-    paper = float(paper_key_budget(items, relations, d_model, slope=task.slope))
-    widths = {count: freedom_key_width(items, relations, d_model, count) for count in heads}
+    paper = float(paper_key_budget(items=items, relations=relations, d_model=d_model, slope=task.slope))
+    widths = {
+        count: freedom_key_width(items=items, relations=relations, d_model=d_model, heads=count) for count in heads
+    }
     # where the law has no answer (too few heads for full rank) start from the paper's budget
     starts = {count: width or max(1, round(paper / count)) for count, width in widths.items()}
     freedom = [count * width for count, width in widths.items() if width is not None]

@@ -22,7 +22,7 @@ from manyheads.bounds import (
     upper,
 )
 from manyheads.errors import InputError
-from manyheads.layer.layer import Rule
+from manyheads.layer.rules import MAX, SOFTMAX, Rule, rule_named
 from manyheads.planning.guarantee import Guarantee, guarantee
 from manyheads.planning.prediction import CONTEXT, Prediction, freedom_law, predict
 from manyheads.planning.split import Alternative, Split, alternatives, split
@@ -32,7 +32,7 @@ from manyheads.problem.graph_kinds import PERMUTATION_SLOPE, RELATION_SLOPE
 BITS = 16.0  # what a weight is usually stored in
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Plan:
     """Everything said about one problem; budgets are key dimensions D_K unless they say otherwise."""
 
@@ -64,11 +64,11 @@ class Plan:
 
 
 def plan(
+    *,
     relations: int,
     items: int,
     d_model: int,
-    *,
-    rule: Rule = "max",
+    rule: Rule | str = MAX,
     context_length: int | None = None,
     max_degree: int | None = None,
     bits: float = BITS,
@@ -81,22 +81,25 @@ def plan(
     For frozen rows like random ones; `max_degree` where the graph is known, else degrees are taken to be even: as
     many relations as items are then a permutation. Nothing is guaranteed that the rows of an `embedding` do not allow.
 
-    >>> advice = plan(512, 512, 64)
+    >>> advice = plan(items=512, relations=512, d_model=64)
     >>> advice.recommended.heads, advice.bit_bound < advice.freedom_law < advice.predicted.key_budget
     (3, True)
     """
+    rule = rule_named(rule)
     _check(relations, items, d_model, rule, context_length, max_degree, multiple, key_heads)
     if embedding is not None and embedding.shape != (items, d_model):
         raise InputError(f"the embedding has the shape {embedding.shape}, the plan is for ({items}, {d_model})")
     degree = max_degree or math.ceil(relations / items)
-    predicted = predict(items, relations, d_model, rule=rule, context_length=context_length)
-    bit_bound = float(graph_bit_key_budget(items, relations, d_model, bits=bits))
+    predicted = predict(items=items, relations=relations, d_model=d_model, rule=rule, context_length=context_length)
+    bit_bound = float(graph_bit_key_budget(items=items, relations=relations, d_model=d_model, bits=bits))
     wanted = max(predicted.safe, bit_bound, 1.0)
-    most_heads = context_length if rule == "softmax" else None
-    best = split(items, relations, d_model, wanted, most_heads=most_heads)
-    margin = margin_key_budget(ln_graphs(items, relations), d_model, margin=1 / (2 * d_model))
+    most_heads = context_length if rule is SOFTMAX else None
+    best = split(items=items, relations=relations, d_model=d_model, key_budget=wanted, most_heads=most_heads)
+    margin = margin_key_budget(ln_graphs(items=items, relations=relations), d_model=d_model, margin=1 / (2 * d_model))
     is_permutation = relations == items and degree == 1
-    proved = guarantee(items, relations, d_model, rule=rule, is_permutation=is_permutation, embedding=embedding)
+    proved = guarantee(
+        items=items, relations=relations, d_model=d_model, rule=rule, is_permutation=is_permutation, embedding=embedding
+    )
     guaranteed = proved if isinstance(proved, Guarantee) else None
     slope = PERMUTATION_SLOPE if relations == items else RELATION_SLOPE
     return Plan(
@@ -106,11 +109,11 @@ def plan(
         rule=rule,
         context_length=context_length,
         bit_bound=bit_bound,
-        margin_bound=float(margin) if rule == "max" else None,
-        regime=regime(items, relations, d_model),
-        paper_law=float(paper_key_budget(items, relations, d_model, slope=slope)),
-        paper_heads=float(paper_heads(items, d_model)),
-        freedom_law=freedom_law(items, relations, d_model),
+        margin_bound=float(margin) if rule is MAX else None,
+        regime=regime(items=items, relations=relations, d_model=d_model),
+        paper_law=float(paper_key_budget(items=items, relations=relations, d_model=d_model, slope=slope)),
+        paper_heads=float(paper_heads(items=items, d_model=d_model)),
+        freedom_law=freedom_law(items=items, relations=relations, d_model=d_model),
         predicted=predicted,
         guaranteed=guaranteed,
         unproved=proved if isinstance(proved, str) else None,
@@ -118,9 +121,16 @@ def plan(
         reason=_reason(items, relations, d_model, best),
         friendly=None
         if multiple is None
-        else split(items, relations, d_model, wanted, multiple=multiple, most_heads=most_heads),
+        else split(
+            items=items,
+            relations=relations,
+            d_model=d_model,
+            key_budget=wanted,
+            multiple=multiple,
+            most_heads=most_heads,
+        ),
         grouped=None if key_heads is None else _grouped(items, relations, d_model, best, key_heads),
-        alternatives=tuple(alternatives(items, d_model, best)),
+        alternatives=tuple(alternatives(best, items=items, d_model=d_model)),
         notes=tuple(_notes(items, relations, d_model, rule, context_length, degree, best, predicted, guaranteed)),
     )
 
@@ -128,15 +138,20 @@ def plan(
 def _grouped(items: int, relations: int, d_model: int, best: Split, key_heads: int) -> Shape:
     """The same margin over the law as the recommended split has, with so many key heads."""
     heads = math.ceil(best.heads / key_heads) * key_heads
-    alone = freedom_key_width(items, relations, d_model, heads)
-    shared = freedom_key_width(items, relations, d_model, heads, key_heads=key_heads)
+    alone = freedom_key_width(items=items, relations=relations, d_model=d_model, heads=heads)
+    shared = freedom_key_width(items=items, relations=relations, d_model=d_model, heads=heads, key_heads=key_heads)
     if shared is None or alone is None:
         raise InputError(f"{key_heads} key heads are too few: {heads} heads over them have too little freedom")
-    return Shape(d_model, heads, max(1, math.ceil(shared * best.key_budget / (heads * alone))), key_heads)
+    return Shape(
+        d_model=d_model,
+        heads=heads,
+        key_width=max(1, math.ceil(shared * best.key_budget / (heads * alone))),
+        key_heads=key_heads,
+    )
 
 
 def _reason(items: int, relations: int, d_model: int, best: Split) -> str:
-    needed = float(freedom_needed(items, relations, best.heads)) / d_model**2
+    needed = float(freedom_needed(items=items, relations=relations, heads=best.heads)) / d_model**2
     if best.heads == 1:
         return f"one head has room: its share of all d_model² = {d_model**2:,} degrees of freedom is {needed:.0%}"
     return (
@@ -168,15 +183,15 @@ def _notes(
             f"what is guaranteed is cheaper than what is recommended, D_K {guaranteed.key_budget:,} against "
             f"{best.key_budget:,}: a layer can be constructed with less than training is predicted to need"
         )
-    if not upper.is_bounded_skew(relations, degree, d_model):
+    if not upper.is_bounded_skew(relations=relations, max_degree=degree, d_model=d_model):
         notes.append(
             f"the skew condition (33) fails: Δ = {degree} exceeds m'/d_model = {relations / d_model:.3g}, so the "
             "constructions need Δ heads, more than the relations alone would ask for"
         )
     if degree > 4 * max(1.0, relations / items):
         notes.append("the prediction takes degrees to be about even, and here they are not: expect to need more")
-    if rule == "softmax" and context_length is not None:
-        background = float(upper.background_share(best.heads, context_length))
+    if rule is SOFTMAX and context_length is not None:
+        background = float(upper.background_share(heads=best.heads, context_length=context_length))
         floor = float(upper.softmax_floor(context_length))
         notes.append(
             f"in contexts of {context_length} items the heads that do not own a source add about (h − 1)/ℓ = "
@@ -207,9 +222,9 @@ def _check(
     for name, value in (("max_degree", max_degree), ("multiple", multiple), ("key_heads", key_heads)):
         if value is not None and value < 1:
             raise InputError(f"{name} must be at least 1, not {value}")
-    if rule == "softmax" and context_length is None:
+    if rule is SOFTMAX and context_length is None:
         raise InputError("under softmax a plan is for contexts of a length: give the context length")
-    if rule not in ("max", "softmax"):
+    if rule not in (MAX, SOFTMAX):
         raise InputError(f"plans are for the rules max and softmax, not {rule}")
     if context_length is not None and not 2 <= context_length <= items:
         raise InputError(f"a context has from 2 to {items} of the items, not {context_length}")

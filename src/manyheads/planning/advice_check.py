@@ -13,7 +13,6 @@ from numpy import ndarray
 
 from manyheads.capacity.thresholds import TARGET
 from manyheads.errors import InputError
-from manyheads.layer.rules import MAX, SOFTMAX
 from manyheads.machine import cores
 from manyheads.planning.advice import Plan
 from manyheads.problem.graph import Graph
@@ -22,7 +21,7 @@ from manyheads.training import Protocol, Run, Task, step_limit, train
 from manyheads.training.protocol import CONTEXT
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Trial:
     """Training by the paper's protocol at one point; a seed whose run did not finish has no score."""
 
@@ -95,7 +94,7 @@ def trials(
             pool.shutdown(wait=False, cancel_futures=True)
             raise
     return [
-        Trial(what, heads, width, tuple(future.result() for future in futures))
+        Trial(what=what, heads=heads, key_width=width, scores=tuple(future.result() for future in futures))
         for (what, heads, width), futures in zip(chosen, asked, strict=True)
     ]
 
@@ -113,12 +112,11 @@ def _score(
     if graph is None and rest:
         graph = random_graph(advice.items, advice.relations, seed=seed)
     drawn = f"permutation:{advice.items}" if degree == 1 else f"regular:{advice.items}:{degree}"
-    rule = SOFTMAX if advice.rule == "softmax" else MAX
     task = Task(
         drawn if graph is None else graph,
         f"gaussian:{advice.d_model}" if embedding is None else embedding,
         context=CONTEXT if advice.context_length is None else advice.context_length,
     )
-    protocol = Protocol(steps=step_limit(items=advice.items, d_model=advice.d_model, rule=rule))
-    run = Run(task, heads=heads, key_width=width, seed=seed, rule=rule, protocol=protocol)
+    protocol = Protocol(steps=step_limit(items=advice.items, d_model=advice.d_model, rule=advice.rule))
+    run = Run(task, heads=heads, key_width=width, seed=seed, rule=advice.rule, protocol=protocol)
     return train(run, progress=lambda _, __: not stop.is_set()).micro_f1

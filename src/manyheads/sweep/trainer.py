@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 from manyheads.sweep.store.record import Ended
 from manyheads.training import Run, train
+from manyheads.training.native import kernel_refusal
 
 
 @runtime_checkable
@@ -58,9 +59,7 @@ class LayerTrainer:
         """The reference engine needs torch, and the native engine trains its own rules only."""
         if self.engine == "reference" and find_spec("torch") is None:
             return "the engine reference needs torch: install manyheads[torch]"
-        if self.engine == "native" and run.rule.kernel is None:
-            return f"the native engine does not train the rule {run.rule}: use the engine reference"
-        return None
+        return kernel_refusal(run) if self.engine == "native" else None
 
     def train(self, run: Run, *, time_limit: float | None, keep_going: Callable[[], bool]) -> Ended:
         """Train one run."""

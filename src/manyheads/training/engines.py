@@ -6,7 +6,7 @@ from typing import Literal
 
 from manyheads.errors import InputError
 from manyheads.training.data import training_data
-from manyheads.training.native import train_run
+from manyheads.training.native import kernel_refusal, train_run
 from manyheads.training.outcome import OnCheck, Outcome
 from manyheads.training.run import Run
 
@@ -44,8 +44,8 @@ def train(
         raise InputError(f"unknown engine '{engine}': choose from native, reference")
     if engine == "native" and device != "cpu":
         raise InputError(f"the native engine runs on the cpu, not on '{device}'")
-    if engine == "native" and run.rule.kernel is None:
-        raise InputError(f"the native engine does not train the rule {run.rule}: use engine='reference'")
+    if engine == "native" and (refusal := kernel_refusal(run)) is not None:
+        raise InputError(refusal)
     data = training_data(run)
     if engine == "native":
         return train_run(run, data, progress=progress, time_limit=time_limit)

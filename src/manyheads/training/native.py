@@ -8,7 +8,7 @@ import time
 import numpy as np
 
 from manyheads._native import Settings, Training
-from manyheads.layer.rules import MAX, SOFTMAX
+from manyheads.layer.rules import MAX, RULES, SOFTMAX
 from manyheads.training.data import TrainingData, initial_weights
 from manyheads.training.outcome import Check, OnCheck, Outcome, Tally, finish
 from manyheads.training.run import Run
@@ -56,6 +56,14 @@ def train_run(
         seconds=seconds,
         engine="native",
     )
+
+
+def kernel_refusal(run: Run) -> str | None:
+    """Why the native engine cannot train this run, or None."""
+    if run.rule.kernel is not None:
+        return None
+    known = " and ".join(rule.name for rule in RULES.values() if rule.kernel is not None)
+    return f"the native engine trains {known}: use --engine reference for {run.rule}"
 
 
 def step_flops(run: Run) -> int:

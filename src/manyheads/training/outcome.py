@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Literal
 
 from jaxtyping import Float64
 from numpy import dtype, isfinite, ndarray
@@ -87,9 +87,9 @@ def finish(
     """Judge the trained weights exactly, and put everything together; `test` is None unless the run ended by itself."""
     precise = dtype(run.protocol.precision)
     sound = bool(isfinite(query).all() and isfinite(key).all() and isfinite(threshold)) and stopped != "diverged"
-    layer = Layer(query.astype(precise), key.astype(precise), threshold, cast(Any, run.rule.name)) if sound else None
-    pairwise = layer is not None and run.rule.context_blind and run.task.objective == "edges"
-    certificate = certify(layer, problem.rows, problem.graph) if layer is not None and pairwise else None
+    layer = Layer(query.astype(precise), key.astype(precise), threshold, run.rule) if sound else None
+    pairwise = run.rule.context_blind and run.rule.has_rounding_bound and run.task.objective == "edges"
+    certificate = certify(layer, problem) if layer is not None and pairwise else None
     edges = test is not None and run.task.objective == "edges"
     values = test if run.task.objective == "values" and test is not None and test.positions else None
     return Outcome(

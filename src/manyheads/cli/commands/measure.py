@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from manyheads.cli.options.protocol_options import RuleName
+from manyheads.cli.options.problem_options import RuleOption
 from manyheads.cli.options.workers import asked_workers
 from manyheads.cli.render.answer import Answer, Flag
 from manyheads.errors import InputError
@@ -40,7 +40,7 @@ class Measure:
     """The items' names in the order of the embedding's rows: one a line, a .json list or vocabulary, a .gguf."""
     tensor: Annotated[str | None, tyro.conf.arg(metavar="NAME", help_behavior_hint="")] = None
     """Which tensor is the embedding, where a safetensors file holds several."""
-    rule: RuleName = "max"
+    rule: RuleOption = "max"
     """The largest of the heads' scores, or the sum of their softmax shares in the context."""
     heads: Annotated[str, tyro.conf.arg(metavar="powers:N|all:N|LIST")] = "powers:16"
     """Head counts: the powers of two up to N, all up to N, or a list such as 1,3,6."""

@@ -7,10 +7,9 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
+from manyheads.cli.options.problem_options import RuleOption
 from manyheads.training import protocol as paper
 from manyheads.training.protocol import Objective, Precision
-
-RuleName = Literal["max", "softmax"]  # the rules that the native engine trains
 
 BY_GRAPH = "(default: context − 1 for permutations, else balanced)"
 
@@ -19,8 +18,8 @@ BY_GRAPH = "(default: context − 1 for permutations, else balanced)"
 class Protocol:
     """How a layer is trained and tested."""
 
-    rule: RuleName = "max"
-    """The largest of the heads' scores, or the sum of their softmax shares in the context."""
+    rule: RuleOption = "max"
+    """How the heads' scores are joined: the largest, the sum of their shares in the context, their sum, log Σ exp."""
     objective: Objective = "edges"
     """Recognise relations, or pass on the related item's message through a frozen value map."""
     message_width: Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="(default: d_model)")] = None
