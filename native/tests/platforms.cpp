@@ -1,8 +1,9 @@
-// Trains and fits small problems of every kind and prints what came of it, for native/platforms.sh to compare.
+// Trains and fits small problems of every kind and prints the results. platforms.sh compares them between CPUs.
 #include <cstdio>
+#include <cstring>
 
-#include "fitting.hpp"
-#include "train.hpp"
+#include "engine/engine.hpp"
+#include "fitting/fitting.hpp"
 
 using namespace manyheads;
 
@@ -80,4 +81,4 @@ template <class T> void every() {
 
 }  // namespace
 
-int main(int count, char **) { count > 1 ? every<float>() : every<double>(); }  // any argument: in single precision
+int main(int count, char **words) { count > 1 && !std::strcmp(words[1], "single") ? every<float>() : every<double>(); }

@@ -56,7 +56,7 @@ public:
     virtual std::int64_t steps() const = 0;
 };
 
-// T is float or double; defined in training_float.cpp and training_double.cpp.
+// T is float or double. Compiled in train_float.cpp and train_double.cpp.
 template <class T>
 std::unique_ptr<Engine> make_engine(const Settings &s, Relations relations, const float *embedding, const double *messages);
 

@@ -1,68 +1,41 @@
-// An exact look at all m² pairs, and the gradient of a squared hinge over them. No m² matrix: a block of sources meets a
-// block of targets in registers, and only pairs that cost something are touched again.
+// A survey: the exact scores of all m² pairs, and the gradient of a squared hinge over them. There is no m² matrix in
+// memory. The scores of a block of sources with a block of targets are computed in registers, and only the pairs that
+// have a cost are read again.
 //
-// A pair without a relation costs (S_k − ceiling)₊² for every head k that scores it above the ceiling, and where there is
-// a floor (floor − S_k)₊² for every head that scores it below; a relation costs weight·(summit − max_k S_k)₊².
+// The cost of a pair without a relation is (S_k − ceiling)₊², summed over the heads k. Where the levels have a floor,
+// (floor − S_k)₊² is added for every head k. The cost of a relation is weight·(summit − max_k S_k)₊².
 #pragma once
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
-#include <thread>
 #include <vector>
 
-#include "contexts.hpp"
-#include "memory.hpp"
-#include "tile.hpp"
+#include "engine/contexts.hpp"
+#include "engine/memory.hpp"
+#include "engine/tile.hpp"
 
 namespace manyheads {
 
-// Where the loss begins: see above. −∞ is no floor.
+// The scores from which a pair has a cost (see the top of this file). A floor of −∞ means: no floor.
 struct Levels {
     double floor, ceiling, summit, threshold, weight;
 };
 
-// What a look at all pairs finds. Scores below the ceiling are not told apart: low is at least the ceiling.
+// The result of a survey. `low` is the highest score of a pair without a relation, but at least the ceiling, because
+// scores below the ceiling are not compared. `high` is the lowest score of a relation.
 struct Finding {
-    double loss = 0, by_ceiling = 0, by_summit = 0;  // and by how much it grows with the two levels
-    double lowest = std::numeric_limits<double>::infinity();  // of all scores below the floor, by any head
+    double loss = 0, by_ceiling = 0, by_summit = 0;  // the loss, and its derivatives by the two levels
+    double lowest = std::numeric_limits<double>::infinity();  // the lowest score of any head below the floor
     double low = -std::numeric_limits<double>::infinity(), high = std::numeric_limits<double>::infinity();
-    std::int64_t missed = 0, false_pairs = 0, costly = 0;  // relations at or below the threshold, others above it, pairs that cost
+    std::int64_t missed = 0, false_pairs = 0, costly = 0;  // relations at or below the threshold; other pairs above it; pairs with a cost
 
     void add(const Finding &other) {
         loss += other.loss, by_ceiling += other.by_ceiling, by_summit += other.by_summit;
         lowest = std::min(lowest, other.lowest), low = std::max(low, other.low), high = std::min(high, other.high);
         missed += other.missed, false_pairs += other.false_pairs, costly += other.costly;
     }
-};
-
-// The pairs that cost most of all those offered, at most `limit` of them.
-class Hardest {
-public:
-    struct Pair {
-        double cost;
-        Item source, target;
-        bool operator<(const Pair &other) const { return cost > other.cost; }  // a heap with the cheapest on top
-    };
-
-    explicit Hardest(std::size_t limit) : limit_(limit) {}
-
-    void clear() { pairs_.clear(); }
-    const std::vector<Pair> &pairs() const { return pairs_; }
-    void offer(double cost, Item source, Item target) {
-        if (pairs_.size() == limit_) {
-            if (limit_ == 0 || cost <= pairs_.front().cost) return;
-            std::pop_heap(pairs_.begin(), pairs_.end());
-            pairs_.pop_back();
-        }
-        pairs_.push_back({cost, source, target});
-        std::push_heap(pairs_.begin(), pairs_.end());
-    }
-
-private:
-    std::size_t limit_;
-    std::vector<Pair> pairs_;
 };
 
 // Bit n is set where lane n is true.
@@ -80,8 +53,8 @@ template <class T> MANYHEADS_INLINE inline std::uint32_t lanes(Bits<T> x) {
 #endif
 }
 
-// Queries and keys of all items, head by head: a row of width() for each item, and the keys again in blocks of BLOCK
-// items side by side, [head][block][c][BLOCK], which is how the pass over all pairs reads them.
+// Queries and keys of all items, head by head: a row of width() for each item. The keys are stored a second time as
+// [head][block][c][BLOCK], blocks of BLOCK items side by side. The survey reads them in this order.
 template <class T> class Projections {
 public:
     static constexpr int BLOCK = TILE_VECTORS * WIDTH<T>;
@@ -124,21 +97,18 @@ private:
     Buffer<T> query_, key_, across_;
 };
 
-// The part of the pass that one thread does, gradients into arrays laid out as the rows. Sources come in groups.
+// The part of a survey that one thread computes. Its gradients have the layout of the rows of Projections.
 template <class T> class Surveyor {
 public:
-    Surveyor(const Projections<T> &p, const Relations &relations, std::size_t keep)
-        : by_key(p.rows() * p.width()), hardest(keep), p_(&p), relations_(&relations) {}
+    Surveyor(const Projections<T> &p, const Relations &relations) : by_key(p.rows() * p.width()), p_(&p), relations_(&relations) {}
 
     Buffer<T> by_key;  // summed over this thread's sources
-    Hardest hardest;   // of them
 
-    static constexpr int GROUP = 48;  // sources that meet a block of keys while it is in the cache
+    static constexpr int GROUP = 48;  // sources whose scores are computed while a block of keys is in the cache
 
-    // by_query belongs to all threads: each writes the rows of the sources of its own groups.
+    // All threads share by_query. Each thread writes only the rows of the sources in its own groups.
     Finding look(const Levels &levels, const int *groups, std::size_t count, T *by_query) {
         finding_ = {};
-        hardest.clear();
         by_query_ = by_query, levels_ = levels;
         std::fill_n(by_key.data(), by_key.size(), T(0));
         wrong_.resize(std::size_t(GROUP) * p_->items());
@@ -179,7 +149,6 @@ private:
             if (lack > 0) {
                 finding_.by_summit += 2 * levels_.weight * lack;
                 finding_.loss += levels_.weight * lack * lack, ++finding_.costly;
-                hardest.offer(lack, i, *t);
                 push(winner, i, *t, static_cast<T>(-2 * levels_.weight * lack));
             }
         }
@@ -220,7 +189,6 @@ private:
         const double excess = score - (above ? levels_.ceiling : levels_.floor);
         finding_.loss += excess * excess;
         if (above) finding_.by_ceiling -= 2 * excess;
-        hardest.offer(std::abs(excess), source, target);
         push(head, source, target, static_cast<T>(2 * excess));
     }
 
@@ -238,7 +206,7 @@ private:
     T *by_query_ = nullptr;
     Levels levels_{};
     Finding finding_;
-    std::vector<char> wrong_;  // pairs of the current sources that some head has already got wrong
+    std::vector<char> wrong_;  // pairs of the current sources already counted in false_pairs
 };
 
 }  // namespace manyheads

@@ -1,4 +1,4 @@
-// Arrays as they cross the border to Python, and the checks of what comes in.
+// The array types of the bindings, and the checks of arrays from Python.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -9,7 +9,7 @@
 #include <memory>
 #include <stdexcept>
 
-#include "contexts.hpp"
+#include "engine/contexts.hpp"
 
 namespace manyheads {
 
@@ -21,7 +21,7 @@ inline void require(bool condition, const char *sentence) {
     if (!condition) throw std::invalid_argument(sentence);
 }
 
-// The engine follows these indices without looking, so they are looked at here.
+// The engine uses these indices without a check, so they are checked here.
 inline Relations relations_from(const Indices &row_starts, const Indices &targets) {
     const std::size_t items = row_starts.shape(0) - 1;
     require(row_starts.shape(0) >= 1 && row_starts.data()[0] == 0 &&

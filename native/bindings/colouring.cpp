@@ -1,4 +1,5 @@
-#include "colouring.hpp"
+// The binding of the edge colouring.
+#include "colouring/colouring.hpp"
 
 #include <memory>
 
@@ -30,6 +31,6 @@ Colours equitable_colouring(Ends left, Ends right, std::int64_t vertices, std::i
 
 void register_colouring(nb::module_ &m) {
     m.def("equitable_colouring", &equitable_colouring, "left"_a, "right"_a, "vertices"_a, "colours"_a,
-          "The colour of each edge left[e] – right[e] of a bipartite multigraph: no two edges of a colour share an "
+          "Return the colour of each edge left[e] – right[e] of a bipartite multigraph. No two edges of a colour share an "
           "end, and the sizes of the colour classes differ by at most one.");
 }

@@ -1,4 +1,4 @@
-// Python's view of fitting by full gradients.
+// The bindings of fitting by full gradients: Finding, Burst, Fitting32, Fitting64.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/pair.h>
@@ -7,7 +7,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "arrays.hpp"
-#include "fitting.hpp"
+#include "fitting/fitting.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -55,7 +55,7 @@ public:
     }
 
 private:
-    // The relations, once everything that will be read by them is known to be there.
+    // Checks the arrays and numbers, then copies the relations.
     static Relations checked(const Indices &row_starts, const Indices &targets, const Array<float, 2> &embedding, int heads, int key_width,
                              int threads) {
         Relations relations = relations_from(row_starts, targets);
@@ -79,21 +79,22 @@ private:
 };
 
 template <class T> void register_as(nb::module_ &m, const char *name) {
-    nb::class_<Fit<T>>(m, name, "Weights fitted to a graph by full gradients; they are float64 (heads, d_model, key_width) at this border.")
+    nb::class_<Fit<T>>(m, name, "Weights fitted to a graph by full gradients. They cross this border as float64 (heads, d_model, key_width).")
         .def(nb::init<const Indices &, const Indices &, const Array<float, 2> &, int, int, int>(), "row_starts"_a, "targets"_a, "embedding"_a,
              "heads"_a, "key_width"_a, "threads"_a)
-        .def("set_weights", &Fit<T>::set_weights, "query"_a, "key"_a, "threshold"_a, "Sets the weights; the optimiser forgets its moments.")
-        .def("weights", &Fit<T>::weights, "(query, key, threshold).")
-        .def("look", &Fit<T>::look, "floor"_a, "ceiling"_a, "summit"_a, "threshold"_a, "weight"_a, "Looks at all pairs, and leaves the gradient.")
-        .def("gradient", &Fit<T>::gradient, "(by query, by key) of the last look.")
+        .def("set_weights", &Fit<T>::set_weights, "query"_a, "key"_a, "threshold"_a, "Set the weights, and the optimiser's moments to zero.")
+        .def("weights", &Fit<T>::weights, "Return (query, key, threshold).")
+        .def("look", &Fit<T>::look, "floor"_a, "ceiling"_a, "summit"_a, "threshold"_a, "weight"_a, "Survey all pairs, and compute the gradient by the weights.")
+        .def("gradient", &Fit<T>::gradient, "Return the gradient of the last survey, (by query, by key).")
         .def("burst", &Fit<T>::burst, "rates"_a, "beta1"_a, "beta2"_a, "weight"_a, "ratio"_a, "share"_a, "seconds"_a,
-             "until_open"_a, "Steps at these rates; ends early where all pairs are separated (if asked for), at no loss, or when the time is up.");
+             "until_open"_a,
+             "Take steps at these rates. Ends early at zero or infinite loss, at the time limit, and (until_open) when all pairs are separated.");
 }
 
 }  // namespace
 
 void register_fitting(nb::module_ &m) {
-    nb::class_<Finding>(m, "Finding", "What a look at all pairs found.")
+    nb::class_<Finding>(m, "Finding", "The result of a survey of all pairs.")
         .def_ro("loss", &Finding::loss)
         .def_ro("by_ceiling", &Finding::by_ceiling)
         .def_ro("by_summit", &Finding::by_summit)
@@ -103,7 +104,7 @@ void register_fitting(nb::module_ &m) {
         .def_ro("missed", &Finding::missed)
         .def_ro("false_pairs", &Finding::false_pairs)
         .def_ro("costly", &Finding::costly);
-    nb::class_<Burst>(m, "Burst", "What came of a burst of steps.").def_ro("steps", &Burst::steps).def_ro("finding", &Burst::finding);
+    nb::class_<Burst>(m, "Burst", "The result of a burst of steps.").def_ro("steps", &Burst::steps).def_ro("finding", &Burst::finding);
     register_as<float>(m, "Fitting32");
     register_as<double>(m, "Fitting64");
 }

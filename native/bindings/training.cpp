@@ -1,4 +1,4 @@
-// Python's view of the engine.
+// The bindings of the training engine: contexts, Settings, Training.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
@@ -10,8 +10,7 @@
 #include <optional>
 
 #include "arrays.hpp"
-#include "engine.hpp"
-#include "simd.hpp"
+#include "engine/engine.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -30,15 +29,6 @@ nb::ndarray<nb::numpy, Item> contexts(const Indices &row_starts, const Indices &
         for (std::size_t n = 0; n < count; ++n) std::copy_n(sampler.draw(stream, start + n), length, &rows[n * length]);
     }
     return owned(std::move(rows), {count, static_cast<std::size_t>(length)});
-}
-
-// The kernel's own exponential, for the test of its error.
-template <class T> nb::ndarray<nb::numpy, T> exp_of_negatives(const Array<T, 1> &x) {
-    const std::size_t count = x.shape(0), padded = (count + WIDTH<T> - 1) / WIDTH<T> * WIDTH<T>;
-    auto result = std::make_unique<T[]>(padded);
-    std::copy_n(x.data(), count, result.get());
-    for (std::size_t at = 0; at < padded; at += WIDTH<T>) store<T>(&result[at], exp_of_negative<T>(load(&result[at])));
-    return owned(std::move(result), {count});
 }
 
 using TallyTuple = std::tuple<std::int64_t, std::int64_t, std::int64_t, double, double, std::int64_t>;
@@ -155,12 +145,9 @@ private:
 
 void register_training(nb::module_ &m) {
     m.def("contexts", &contexts, "row_starts"_a, "targets"_a, "length"_a, "target_rate"_a, "key"_a, "stream"_a, "start"_a, "count"_a,
-          "Contexts start … start + count − 1 of a stream, one row of distinct items each.");
+          "Return the contexts start … start + count − 1 of a stream: (count, length) items, distinct in each row.");
 
-    m.def("exp_of_negative", &exp_of_negatives<float>, "x"_a.noconvert());
-    m.def("exp_of_negative", &exp_of_negatives<double>, "x"_a.noconvert(), "e^x for x ≤ 0, as the kernel computes it.");
-
-    nb::class_<Settings>(m, "Settings", "The fields of a Run with every default settled.")
+    nb::class_<Settings>(m, "Settings", "The fields of a Run that the engine needs, all defaults filled in.")
         .def(nb::init<>())
         .def_rw("items", &Settings::items)
         .def_rw("d_model", &Settings::d_model)
@@ -187,17 +174,22 @@ void register_training(nb::module_ &m) {
         .def_rw("patience", &Settings::patience)
         .def_rw("context_key", &Settings::context_key);
 
-    nb::class_<Training>(m, "Training", "One run of the native engine; weights are float64 (heads, d_model, key_width) at this border.")
+    nb::class_<Training>(m, "Training", "One run of the native engine. Weights cross this border as float64 (heads, d_model, key_width).")
         .def(nb::init<const Settings &, const std::string &, const Indices &, const Indices &, const Array<float, 2> &,
                       const std::optional<Array<double, 2>> &>(),
              "settings"_a, "precision"_a, "row_starts"_a, "targets"_a, "embedding"_a, "messages"_a.none())
-        .def("train", &Training::train, "progress"_a.none(), "seconds"_a, "The whole protocol: (stopped, curve, test tally).")
-        .def("advance", &Training::advance, "count"_a, "Trains so many steps and returns their losses, NaN where there was no update.")
-        .def("gradient", &Training::gradient, "context"_a, "(loss, by query, by key, by threshold) on one context; trains nothing.")
+        .def("train", &Training::train, "progress"_a.none(), "seconds"_a,
+             nb::sig("def train(self, progress: collections.abc.Callable[[int, float, float], object] | None, seconds: float) -> "
+                     "tuple[typing.Literal['converged', 'limit', 'diverged', 'cancelled', 'timeout'], list[tuple[int, float, float]], "
+                     "tuple[int, int, int, float, float, int]]"),
+             "Train the whole protocol. Return (stopped, curve, tally of the test). progress(step, score, loss) is called at every "
+             "validation check; its answer False cancels the run. seconds is the time limit.")
+        .def("advance", &Training::advance, "count"_a, "Train `count` steps and return their losses. NaN: the context had no valid position and the weights stayed.")
+        .def("gradient", &Training::gradient, "context"_a, "Return (loss, gradient by query, by key, by threshold) of one context. The weights stay.")
         .def("evaluate", &Training::evaluate, "stream"_a, "contexts"_a,
-             "(hits, false alarms, misses, squared distance, that of predicting zero, valid positions).")
+             "Return (hits, false alarms, misses, squared distance, squared distance of the prediction zero, valid positions).")
         .def("set_weights", &Training::set_weights, "query"_a, "key"_a, "threshold"_a)
-        .def("weights", &Training::weights, "(query, key, threshold).")
-        .def("moments", &Training::moments, "order"_a, "The optimiser's first or second moments, as (query, key, threshold).")
+        .def("weights", &Training::weights, "Return (query, key, threshold).")
+        .def("moments", &Training::moments, "order"_a, "Return the optimiser's moments of order 1 or 2, as (query, key, threshold).")
         .def_prop_ro("steps", &Training::steps);
 }

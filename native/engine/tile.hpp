@@ -51,7 +51,7 @@ template <class T, int R, int V> struct Tile {
 template <int MOST, class Body> MANYHEADS_INLINE inline void row_blocks(int rows, Body &&body) {
     const int blocks = (rows + MOST - 1) / MOST, least = rows / blocks, larger = rows % blocks;
     int first = 0;
-    for (const auto [size, count] : {std::pair(least + 1, larger), std::pair(least, blocks - larger)})
+    for (const auto &[size, count] : {std::pair(least + 1, larger), std::pair(least, blocks - larger)})
         unroll<MOST>([&, size = size, count = count](auto i) MANYHEADS_INLINE {
             if (size != i + 1) return;
             for (const int end = first + count * size; first != end; first += i + 1) body(std::integral_constant<int, i + 1>{}, first);

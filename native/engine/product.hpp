@@ -41,4 +41,8 @@ void add_product(const T *a, std::ptrdiff_t row, std::ptrdiff_t step, int rows, 
     }
 }
 
+// Compiled in product.cpp.
+extern template void add_product(const float *, std::ptrdiff_t, std::ptrdiff_t, int, int, const float *, std::ptrdiff_t, int, float *, std::ptrdiff_t);
+extern template void add_product(const double *, std::ptrdiff_t, std::ptrdiff_t, int, int, const double *, std::ptrdiff_t, int, double *, std::ptrdiff_t);
+
 }  // namespace manyheads

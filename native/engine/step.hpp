@@ -58,8 +58,7 @@ public:
 
     // After differentiate: the gradient by the weights, in their layout.
     void gradient(T *by_weight) {
-        const auto keep = [by_weight](Vec<T> g) mutable { store<T>(by_weight, g), by_weight += WIDTH<T>; };
-        weight_gradients(layout_, Positions<T, 0>(s_.context), by_projection_.data(), x_, panel_.data(), keep, [](const auto &) {});
+        store_weight_gradients(layout_, Positions<T, 0>(s_.context), by_projection_.data(), x_, panel_.data(), by_weight);
     }
 
     // After differentiate: one step of AdamW on weights and threshold, and the sampler's context, the next one, prepared.

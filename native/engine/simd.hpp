@@ -98,8 +98,9 @@ template <int N, class Body> MANYHEADS_INLINE inline void unroll(Body &&body) {
 
 template <class T> MANYHEADS_INLINE inline Vec<T> square_root(Vec<T> x) {
 #if defined(__AVX512F__) && MANYHEADS_VECTOR_BYTES == 64
-    if constexpr (sizeof(T) == 4) return (Vec<T>)_mm512_sqrt_ps((__m512)x);
-    else return (Vec<T>)_mm512_sqrt_pd((__m512d)x);
+    // with a mask of all lanes, because GCC 12 warns of the unmasked function (its bug 105593); the instruction is the same
+    if constexpr (sizeof(T) == 4) return (Vec<T>)_mm512_maskz_sqrt_ps(-1, (__m512)x);
+    else return (Vec<T>)_mm512_maskz_sqrt_pd(-1, (__m512d)x);
 #elif defined(__AVX__) && MANYHEADS_VECTOR_BYTES == 32
     if constexpr (sizeof(T) == 4) return (Vec<T>)_mm256_sqrt_ps((__m256)x);
     else return (Vec<T>)_mm256_sqrt_pd((__m256d)x);

@@ -1,91 +1,65 @@
-// Fitting weights by full gradients: every step sees all pairs, and only the cost of the wrong and the tight ones counts.
+// Fitting weights by full gradients. Every step computes the scores of all pairs (of a share of the sources). Only pairs
+// that are wrong, or closer to the threshold than the margin, have a cost (survey.hpp).
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <numeric>
+#include <thread>
 
-#include "product.hpp"
+#include "engine/product.hpp"
+#include "engine/weights.hpp"
 #include "survey.hpp"
-#include "weights.hpp"
 
 namespace manyheads {
 
-// How a burst of steps goes. Under the rule max the threshold is learned, and ceiling and summit lie one below and one
-// above it. With a ratio, for softmax, they are fixed: all other pairs between −1 and 1, relations above the ratio.
+// The options of a burst of steps. Under the rule max the threshold is learned: the ceiling is threshold − 1 and the summit
+// is threshold + 1. Under softmax (ratio > 0) the levels are fixed: floor −1, ceiling 1, summit ratio.
 struct Course {
     std::vector<double> rates;
     double beta1, beta2, weight;
     double ratio;       // 0 for the rule max
-    double share;       // of the sources that a step looks at
-    double seconds;     // at most
-    bool until_open;    // end as soon as all pairs are separated (where a step looks at all)
+    double share;       // the share of the sources that one step surveys, in (0, 1]
+    double seconds;     // time limit
+    bool until_open;    // end as soon as all pairs are separated (only where share is 1)
 };
 
-// What came of it: the last look at all pairs, before which so many steps were taken.
+// The result of a burst: the number of steps, and the survey before the last of them (or after it, if the burst ended early).
 struct Burst {
     std::int64_t steps = 0;
     Finding finding;
 };
 
-// Both matrices side by side, [d_model][queries of all heads, keys of all heads], each half padded to whole vectors, and
-// Adam's moments.
+// The weights and Adam's moments. Both matrices are stored side by side, [d_model][queries of all heads, keys of all
+// heads]. Each half is padded to whole vectors.
 template <class T> class Fitting {
 public:
-    Fitting(Relations relations, const float *embedding, int d_model, int heads, int key_width, int threads, std::size_t keep = 0)
+    Fitting(Relations relations, const float *embedding, int d_model, int heads, int key_width, int threads)
         : relations_(std::move(relations)), d_model_(d_model), half_(round_up(heads * key_width, WIDTH<T>)), stride_(2 * half_),
           embedding_(embedding, embedding + std::size_t(relations_.items()) * d_model), joined_(std::size_t(items()) * stride_),
           value_(std::size_t(d_model) * stride_), gradient_(value_.size()), first_(value_.size()), second_(value_.size()),
           projections_(items(), heads, key_width), by_query_(projections_.rows() * projections_.width()) {
-        for (int n = 0; n < threads; ++n) surveyors_.emplace_back(projections_, relations_, keep);
+        for (int n = 0; n < threads; ++n) surveyors_.emplace_back(projections_, relations_);
         groups_.resize((items() + Surveyor<T>::GROUP - 1) / Surveyor<T>::GROUP);
         std::iota(groups_.begin(), groups_.end(), 0);
         next_group_ = groups_.size();
     }
     Fitting(const Fitting &) = delete;
 
-    static constexpr double SLACK = 0.95;     // of the ratio that softmax is trained for is enough
-    static constexpr double EPSILON = 1e-12;  // gradients are sums over all pairs: none that matters is as small
+    static constexpr double SLACK = 0.95;     // softmax: this share of the ratio counts as separated
+    static constexpr double EPSILON = 1e-12;  // Adam's ε. Gradients are sums over all pairs, so useful ones are far larger
 
     int items() const { return relations_.items(); }
     int d_model() const { return d_model_; }
     int heads() const { return projections_.heads(); }
     int key_width() const { return projections_.key_width(); }
 
-    // Looks at all pairs of a share of the sources; leaves the gradient by the weights.
-    Finding look(const Levels &levels, double share) {
-        const Groups groups = choose(share);
-        project(groups);
-        Finding finding = survey(levels, groups);
-        pull_back(groups);
-        return finding;
-    }
+    // Surveys all pairs of a share of the sources, and computes the gradient by the weights (see get_gradient).
+    Finding look(const Levels &levels, double share);
 
-    // Calls body(pair) for the pairs that cost most at the last look, `keep` of each thread at most.
-    template <class Body> void hardest(Body &&body) const {
-        for (const auto &surveyor : surveyors_)
-            for (const Hardest::Pair &pair : surveyor.hardest.pairs()) body(pair);
-    }
-
-    // Steps at the given rates, up to where they end by themselves (see Course), or where pulse throws.
-    template <class Pulse> Burst burst(const Course &course, double &threshold, Pulse &&pulse) {
-        using Clock = std::chrono::steady_clock;
-        const auto start = Clock::now();
-        auto last_pulse = start;
-        Burst burst;
-        for (const double rate : course.rates) {
-            burst.finding = look(levels(course, threshold), course.share);
-            if (!std::isfinite(burst.finding.loss) || burst.finding.loss == 0) break;
-            if (course.until_open && course.share == 1 && separated(course, burst.finding)) break;
-            const auto now = Clock::now();
-            if (std::chrono::duration<double>(now - start).count() > course.seconds) break;
-            if (now - last_pulse > std::chrono::milliseconds(100)) pulse(), last_pulse = now;
-            const Adam<double> adam = next(rate, course.beta1, course.beta2);
-            step(adam);
-            if (course.ratio == 0) adam.update(threshold, threshold_first_, threshold_second_, burst.finding.by_ceiling + burst.finding.by_summit);
-            ++burst.steps;
-        }
-        return burst;
-    }
+    // Takes steps at the given rates. Ends early at zero or infinite loss, at the time limit, when all pairs are separated
+    // (with until_open), or when pulse throws. `threshold` is read and, under the rule max, updated.
+    Burst burst(const Course &course, double &threshold, const std::function<void()> &pulse);
 
     void forget() {
         std::fill_n(first_.data(), first_.size(), T(0)), std::fill_n(second_.data(), second_.size(), T(0));
@@ -110,13 +84,14 @@ private:
         return {-1, 1, course.ratio, (1 + course.ratio) / 2, course.weight};
     }
 
-    // Softmax cares for how far apart all other pairs lie, measured by the relations' distance.
+    // Whether all pairs are separated. Under the rule max: some threshold lies between all relations and all other pairs.
+    // Under softmax only the ratio matters: the lowest relation against the largest |score| of all other pairs.
     static bool separated(const Course &course, const Finding &f) {
         if (course.ratio == 0) return f.low < f.high;
         return f.high > SLACK * course.ratio * std::max({1.0, f.low, -f.lowest});
     }
 
-    // Adam's constants for the next step, its bias corrections among them (weights.hpp).
+    // Adam's constants for the next step, with the bias corrections (weights.hpp).
     Adam<double> next(double rate, double beta1, double beta2) {
         power1_ *= beta1, power2_ *= beta2;
         const double mean = (1 - beta1) / (1 - power1_), root = std::sqrt((1 - beta2) / (1 - power2_));
@@ -141,17 +116,25 @@ private:
                 for (int c = 0; c < key_width(); ++c) body(plain++, std::size_t(d) * stride_ + matrix * half_ + head * key_width() + c);
     }
 
-    // Calls body(n, first, last) for every thread's share of 0 … count − 1.
+    // Joins its threads when it goes out of scope, also where starting a further thread throws: the destructor of a thread
+    // that was not joined would end the process. (std::jthread does the same, but not every C++20 library has it.)
+    struct Threads : std::vector<std::thread> {
+        ~Threads() {
+            for (std::thread &thread : *this) thread.join();
+        }
+    };
+
+    // Divides 0 … count − 1 among the threads and calls body(thread, first, last) on each.
     template <class Body> void share(int count, Body &&body) {
         const int threads = static_cast<int>(surveyors_.size());
         const auto part = [&](int n) { return static_cast<int>(std::int64_t(count) * n / threads); };
-        std::vector<std::thread> others;
+        Threads others;
+        others.reserve(threads - 1);
         for (int n = 1; n < threads; ++n) others.emplace_back([&, n] { body(n, part(n), part(n + 1)); });
         body(0, 0, part(1));
-        for (std::thread &other : others) other.join();
     }
 
-    // Sources that one look sees, in groups of neighbours; all of them, or the next ones of a random order.
+    // The sources of one survey, in groups of consecutive items: all groups, or the next ones of a random order.
     struct Groups {
         const int *first;
         std::size_t count;
@@ -162,7 +145,7 @@ private:
         const std::size_t all = groups_.size(), count = std::clamp<std::size_t>(std::llround(share_of_sources * all), 1, all);
         if (count == all) {
             next_group_ = 0;
-        } else if (next_group_ + count > all) {  // the order is used up: draw it anew
+        } else if (next_group_ + count > all) {  // the order is used up: shuffle again
             for (std::size_t n = all; n > 1; --n) std::swap(groups_[n - 1], groups_[random_.below(static_cast<std::uint32_t>(n))]);
             next_group_ = 0;
         }
@@ -170,7 +153,7 @@ private:
         return {groups_.data() + next_group_ - count, count, count == all};
     }
 
-    // Calls body(thread, first item, last item) for ranges that make up the chosen sources, shared among the threads.
+    // Divides the chosen sources among the threads and calls body(thread, first item, last item) for each range of items.
     template <class Body> void share_sources(const Groups &groups, Body &&body) {
         if (groups.all) return share(items(), body);
         share(static_cast<int>(groups.count), [&](int n, int first, int last) {
@@ -181,7 +164,7 @@ private:
         });
     }
 
-    // Queries of the chosen sources, keys of all items.
+    // Computes the queries of the chosen sources and the keys of all items.
     void project(const Groups &groups) {
         const auto half = [&](int matrix, int first, int last) {
             T *const to = joined_.data() + std::size_t(first) * stride_ + matrix * half_;
@@ -250,10 +233,43 @@ private:
     Projections<T> projections_;
     Buffer<T> by_query_;
     std::vector<Surveyor<T>> surveyors_;
-    std::vector<int> groups_;  // of sources, in the order in which shares of them are looked at
+    std::vector<int> groups_;  // groups of sources, in the order in which surveys of a share take them
     std::size_t next_group_ = 0;
     Random random_{0, 0, 0};
     double power1_ = 1, power2_ = 1, threshold_first_ = 0, threshold_second_ = 0;
 };
+
+// Outside of the class, so that they are not inline and only the two files below compile the kernels.
+template <class T> Finding Fitting<T>::look(const Levels &levels, double share) {
+    const Groups groups = choose(share);
+    project(groups);
+    Finding finding = survey(levels, groups);
+    pull_back(groups);
+    return finding;
+}
+
+template <class T> Burst Fitting<T>::burst(const Course &course, double &threshold, const std::function<void()> &pulse) {
+    using Clock = std::chrono::steady_clock;
+    const auto start = Clock::now();
+    auto last_pulse = start;
+    Burst burst;
+    for (const double rate : course.rates) {
+        burst.finding = look(levels(course, threshold), course.share);
+        if (!std::isfinite(burst.finding.loss) || burst.finding.loss == 0) break;
+        if (course.until_open && course.share == 1 && separated(course, burst.finding)) break;
+        const auto now = Clock::now();
+        if (std::chrono::duration<double>(now - start).count() > course.seconds) break;
+        if (now - last_pulse > std::chrono::milliseconds(100)) pulse(), last_pulse = now;
+        const Adam<double> adam = next(rate, course.beta1, course.beta2);
+        step(adam);
+        if (course.ratio == 0) adam.update(threshold, threshold_first_, threshold_second_, burst.finding.by_ceiling + burst.finding.by_summit);
+        ++burst.steps;
+    }
+    return burst;
+}
+
+// Compiled in fitting_float.cpp and fitting_double.cpp.
+extern template class Fitting<float>;
+extern template class Fitting<double>;
 
 }  // namespace manyheads

@@ -84,4 +84,12 @@ Sink weight_gradients(const Layout<T> layout, const Positions<T, FIXED> position
     return sink;
 }
 
+// Writes all gradients to by_weight. Only tests call it, so one version serves every context length.
+template <class T>
+void store_weight_gradients(const Layout<T> layout, const Positions<T, 0> positions, const T *by_projection, const Gathered<T> &x,
+                            T *panel_rows, T *by_weight) {
+    const auto keep = [by_weight](Vec<T> g) mutable { store<T>(by_weight, g), by_weight += WIDTH<T>; };
+    weight_gradients(layout, positions, by_projection, x, panel_rows, keep, [](const auto &) {});
+}
+
 }  // namespace manyheads

@@ -1,9 +1,9 @@
-// Python's view of the matrix product: on the caller's thread alone, whatever its size.
+// The binding of the matrix product. It runs on the caller's thread only, at any size.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
 #include "arrays.hpp"
-#include "product.hpp"
+#include "engine/product.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -36,5 +36,5 @@ void multiply(const Matrix<const double> &left, const Matrix<const double> &righ
 
 void register_product(nb::module_ &m) {
     m.def("multiply", &multiply, "left"_a, "right"_a, "out"_a,
-          "left @ right into out, in float64: one chain of fused multiply-adds for each element, in order.");
+          "Write left @ right to out, in float64. Each element is one chain of multiply-adds in order, fused where the CPU can.");
 }
