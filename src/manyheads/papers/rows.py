@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 import json
+import os
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from io import BytesIO
@@ -12,14 +14,18 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from manyheads.errors import InputError
 from manyheads.files.atomic_files import write_whole
+from manyheads.files.door import exists, parse_json, reading, unpack_lines
 from manyheads.sweep import Record, Store
 from manyheads.sweep.store.record import FINISHED, Storable
+from manyheads.text import shown_text
 from manyheads.training.protocol import PROTOCOL_VERSION
 
 if TYPE_CHECKING:
     from manyheads.papers.threshold_search import SearchTrail, ThresholdSearch
 
 FORMAT = "manyheads paper rows 1"
+KIND = "a file of the paper's rows"
+MOST_BYTES = 2**26  # the paper's own rows have 800,000 bytes
 SEPARATOR = " / "  # between the values of several machines
 M = TypeVar("M", bound=Storable)
 T = TypeVar("T")
@@ -165,18 +171,38 @@ def read_rows(path: Path) -> Rows:
     Raises:
         InputError: there is no such file, it holds no rows, or its rows follow another version of the protocol.
     """
-    try:
-        with gzip.open(path, "rt", encoding="utf-8") as file:
-            header, *lines = (json.loads(line) for line in file)
-    except FileNotFoundError:
-        raise InputError(f"there are no rows at {path}") from None
-    except (OSError, EOFError, ValueError, UnicodeDecodeError):
-        raise InputError(f"{path} does not hold rows of the paper's runs") from None
-    if not isinstance(header, dict) or header.get("format") != FORMAT:
-        raise InputError(f"{path} does not hold rows of the paper's runs")
-    if header["protocol"] != PROTOCOL_VERSION:
-        raise InputError(
-            f"the rows in {path} follow protocol {header['protocol']}, and this manyheads trains by protocol "
-            f"{PROTOCOL_VERSION}: the two are not mixed"
-        )
-    return Rows((Row(**line) for line in lines), machine=header["machine"])
+    if not exists(path) and not os.path.lexists(path):
+        raise InputError(f"there are no rows at {path}")
+    lines = (parse_json(line, path) for line in unpack_lines(path, most=MOST_BYTES))
+    with reading(path, KIND):
+        header = next(lines, None)
+        if not isinstance(header, dict) or header.get("format") != FORMAT:
+            raise InputError(f"{path} does not hold rows of the paper's runs")
+        protocol, machine = header.get("protocol"), header.get("machine")
+        if protocol != PROTOCOL_VERSION:
+            raise InputError(
+                f"the rows in {path} follow protocol {shown_text(protocol, most=60)}, and this manyheads trains by "
+                f"protocol {PROTOCOL_VERSION}: the two are not mixed"
+            )
+        if not isinstance(machine, dict) or not all(isinstance(fact, str) for fact in machine.values()):
+            raise InputError(f"{path} does not say which machine made its rows")
+        return Rows((_row(line, path, number) for number, line in enumerate(lines, start=2)), machine=machine)
+
+
+def _row(fields: object, path: Path, line: int) -> Row:
+    """The row of one line, whose fields must have the names, types and ranges that `write_rows` writes."""
+    names = {field.name for field in dataclasses.fields(Row)}
+    if not isinstance(fields, dict) or set(fields) != names:
+        raise InputError(f"{path}, line {line}: not a row with the fields {', '.join(sorted(names))}")
+    row = Row(**fields)
+    texts = all(isinstance(text, str) for text in (row.id, row.kind, row.status)) and row.status in FINISHED
+    counts = type(row.steps) is int and 0 <= row.steps < 2**63 and _is_number(row.seconds) and row.seconds >= 0
+    if not texts or not counts or not isinstance(row.scores, dict):
+        raise InputError(f"{path}, line {line}: a field of the row is not of its type, or out of its range")
+    if not all(score is None or _is_number(score) for score in row.scores.values()):
+        raise InputError(f"{path}, line {line}: a score of the row is not a number")
+    return row
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 2**63
