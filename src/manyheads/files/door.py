@@ -31,12 +31,12 @@ JSON_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 
 
 @contextlib.contextmanager
-def reading(path: str | Path, kind: str) -> Iterator[None]:
+def reading(path: str | Path, fault: str) -> Iterator[None]:
     """Turn every error of the block into an `InputError` that names the file.
 
     Args:
         path: The file.
-        kind: The kind of file with its article, such as "a GGUF file", for the message.
+        fault: The rest of the sentence about a file that cannot be parsed, such as "is not a GGUF file, or is damaged".
 
     Raises:
         InputError: The block raised an error, except for an interruption.
@@ -52,11 +52,11 @@ def reading(path: str | Path, kind: str) -> Iterator[None]:
     except MemoryError as error:
         raise InputError(f"{path} cannot be read: it does not fit into the memory of this machine") from error
     except Exception as error:  # zlib.error, RecursionError, OverflowError, KeyError, numbers of 5,000 digits, …
-        raise InputError(f"{path} is not {kind}, {DAMAGED}") from error
+        raise InputError(f"{path} {fault}") from error
     except BaseException as error:  # a panic of a library in Rust is no Exception
         if type(error).__name__ != "PanicException":
             raise
-        raise InputError(f"{path} is not {kind}, {DAMAGED}") from error
+        raise InputError(f"{path} {fault}") from error
 
 
 def exists(path: str | Path) -> bool:
@@ -116,7 +116,7 @@ def read_bytes(path: str | Path, *, most: int | None = None) -> bytes:
         InputError: The file does not exist, is not a regular file, is empty or too large, or cannot be read.
     """
     limit = memory_limit() if most is None else most
-    with reading(path, "a readable file"), open_file(path, most=limit) as (file, size):
+    with reading(path, "cannot be read"), open_file(path, most=limit) as (file, size):
         content = file.read(size)
     if not size:
         raise InputError(f"{path} is empty")
@@ -184,7 +184,7 @@ def unpack_lines(path: str | Path, *, most: int = TEXT_LIMIT, longest: int = PAR
         InputError: The file cannot be read, is not a gzip file or is truncated, or unpacks to too many bytes.
     """
     rest = b""
-    with reading(path, "a gzip file"), open_file(path, most=most) as (file, size):
+    with reading(path, f"is not a gzip file, {DAMAGED}"), open_file(path, most=most) as (file, size):
         for part in _unpack(file, max(SMALL, RATIO * size), path):
             *lines, rest = (rest + part).split(b"\n")
             if max(map(len, [*lines, rest])) > longest:

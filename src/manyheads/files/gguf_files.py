@@ -23,18 +23,12 @@ from manyheads.files.door import memory_limit, open_file, reading
 
 GGUF_SUFFIX = ".gguf"
 TOKENS = "tokenizer.ggml.tokens"
-KIND = "a GGUF file"
+DAMAGED = "is not a GGUF file, or is truncated or damaged"
 VERSIONS = (2, 3)
 ALIGNMENT = 32  # of the tensors' data, if the metadata do not say another one
 MOST_DIMENSIONS = 8  # the format allows 4 today
 STRING, ARRAY = 8, 9  # the numbers of two value types; the other types are numbers
-SCALARS = dict(
-    zip(
-        (0, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12),
-        ["u1", "i1", "u2", "i2", "u4", "i4", "f4", "?", "u8", "i8", "f8"],
-        strict=True,
-    )
-)
+SCALARS = {0: "u1", 1: "i1", 2: "u2", 3: "i2", 4: "u4", 5: "i4", 6: "f4", 7: "?", 10: "u8", 11: "i8", 12: "f8"}
 FLOATS = {"F64": "f8", "F32": "f4", "F16": "f2"}  # tensor types that numpy has; all others are read as bytes
 
 
@@ -69,7 +63,7 @@ class GgufFile:
         array = self.metadata.get(name)
         if not isinstance(array, GgufArray) or array.values is None:
             return None
-        with reading(self.path, KIND):
+        with reading(self.path, DAMAGED):
             return tuple(value.decode() for value in array.values)
 
     def numbers(self, name: str) -> Float32[ndarray, "*shape"]:
@@ -86,8 +80,8 @@ class GgufFile:
         if needed > memory_limit():
             raise InputError(f"{self.path}: the tensor '{name}' needs {needed:,} bytes, more than half of the memory")
         kind = GGMLQuantizationType(tensor.kind)
-        with reading(self.path, KIND), open_file(self.path) as (file, _):
-            dtype = np.dtype(FLOATS.get(kind.name, "u1")).newbyteorder(self.order)
+        with reading(self.path, DAMAGED), open_file(self.path) as (file, _):
+            dtype = np.dtype(self.order + FLOATS.get(kind.name, "u1"))
             shape = tensor.shape if kind.name in FLOATS else quant_shape_to_byte_shape(tensor.shape, kind)
             file.seek(tensor.offset)
             data = np.frombuffer(file.read(math.prod(shape) * dtype.itemsize), dtype=dtype).reshape(shape)
@@ -185,7 +179,7 @@ def read_gguf(path: str | Path) -> GgufFile:
         InputError: The file cannot be read, declares more than it holds, or the gguf package is missing.
     """
     path = Path(path)
-    with reading(path, KIND), open_file(path) as (file, size):
+    with reading(path, DAMAGED), open_file(path) as (file, size):
         try:
             from gguf.constants import GGML_QUANT_SIZES
         except ModuleNotFoundError:

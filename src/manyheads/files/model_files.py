@@ -133,9 +133,8 @@ def _architecture(path: Path, *, name: str, **numbers: int) -> Architecture:
     """The architecture of these numbers, which must be those of a model that can exist."""
     for field, largest in LARGEST.items():
         if numbers[field] > largest:
-            raise InputError(
-                f"{path} says that its {field} is {_short(numbers[field])}, but at most {largest:,} is read"
-            )
+            given = _short(numbers[field])
+            raise InputError(f"{path} says that its {field} is {given}, but no model has more than {largest:,}")
     if numbers["heads"] * numbers["key_width"] > LARGEST_BUDGET:
         raise InputError(
             f"{path} has {numbers['heads']} heads of width {numbers['key_width']}: their product is over "
@@ -245,9 +244,8 @@ def _first(config: Mapping[str, Any], names: Sequence[str], path: Path) -> int |
         if value is None:
             continue
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise InputError(
-                f"{path} says that {name} is {shown_text(repr(value), most=60)}, not a whole number from 1"
-            )
+            given = shown_text(repr(value), most=60)
+            raise InputError(f"{path} says that {name} is {given}, which is no whole number from 1 on")
         return value
     return None
 

@@ -22,7 +22,7 @@ from manyheads.files.door import open_file, parse_json, read_bytes, reading
 
 CHECKSUM = "manyheads.sha256"
 FLOATS = {"F16": "float16", "F32": "float32", "F64": "float64"}
-KIND = "a safetensors file"
+DAMAGED = "is not a safetensors file, or is truncated or damaged"
 MAX_HEADER = 100_000_000  # bytes, the limit of the safetensors format
 # the bytes of one number; newer versions of the format have further types, whose sizes are not checked
 WIDTHS = {"BOOL": 1, "U8": 1, "I8": 1, "F8_E4M3": 1, "F8_E5M2": 1, "U16": 2, "I16": 2, "F16": 2, "BF16": 2}
@@ -115,7 +115,7 @@ def read_tensors(path: str | Path) -> TensorFile:
     """
     path = Path(path)
     content = memoryview(read_bytes(path))
-    with reading(path, KIND):
+    with reading(path, DAMAGED):
         length = int.from_bytes(content[:8], "little")
         if not 2 <= length <= min(MAX_HEADER, len(content) - 8):
             raise ValueError("the header is longer than the file")
@@ -134,7 +134,7 @@ def tensor_shapes(path: str | Path) -> dict[str, tuple[int, ...]]:
         InputError: The file cannot be read, or is not a safetensors file.
     """
     path = Path(path)
-    with reading(path, KIND), open_file(path) as (file, size):
+    with reading(path, "is not a safetensors file, or its header is damaged"), open_file(path) as (file, size):
         length = int.from_bytes(file.read(8), "little")
         if not 2 <= length <= min(MAX_HEADER, size - 8):
             raise ValueError("the header is longer than the file")

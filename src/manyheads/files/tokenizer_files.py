@@ -56,7 +56,7 @@ class Tokenizer:
         """
         totals = np.zeros(self.size, dtype=np.int64)
         for lines in _batches(Path(corpus)):
-            with reading(self.source, "a tokenizer that can cut this text into tokens"):
+            with reading(self.source, "cannot cut this text into tokens"):
                 encoded = self._library.encode_batch_fast(lines, add_special_tokens=False)
             numbers = np.fromiter(chain.from_iterable(one.ids for one in encoded), dtype=np.int64)
             totals += np.bincount(numbers, minlength=len(totals))
@@ -73,7 +73,7 @@ def read_tokenizer(path: str | Path) -> Tokenizer:
     """
     text = read_text(path)
     library = _package(str(path))
-    with reading(path, "a tokenizer.json"):
+    with reading(path, "is not a tokenizer.json, or is damaged"):
         tokenizer = Tokenizer(library.Tokenizer.from_str(text), str(path))
         names = len(tokenizer._library.get_vocab(with_added_tokens=True))
         if tokenizer.size > names + SPARSE:  # one counter is kept for each number
@@ -101,7 +101,7 @@ def gguf_tokenizer(vocabulary: GgufVocabulary) -> Tokenizer:
         )
     numbers = {token: number for number, token in enumerate(vocabulary.tokens)}
     pairs = [tuple(merge.split(" ")) for merge in vocabulary.merges]
-    with reading(vocabulary.name, "a model with tokens and merges that fit together"):
+    with reading(vocabulary.name, "has tokens and merges that do not fit together"):
         library = package.Tokenizer(package.models.BPE(vocab=numbers, merges=pairs))
     library.pre_tokenizer = cuts[vocabulary.cut]
     return Tokenizer(library, vocabulary.name)

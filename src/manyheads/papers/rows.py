@@ -6,7 +6,7 @@ import dataclasses
 import gzip
 import json
 import os
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from io import BytesIO
 from pathlib import Path
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from manyheads.papers.threshold_search import SearchTrail, ThresholdSearch
 
 FORMAT = "manyheads paper rows 1"
-KIND = "a file of the paper's rows"
 MOST_BYTES = 2**26  # the paper's own rows have 800,000 bytes
 SEPARATOR = " / "  # between the values of several machines
 M = TypeVar("M", bound=Storable)
@@ -173,8 +172,8 @@ def read_rows(path: Path) -> Rows:
     """
     if not exists(path) and not os.path.lexists(path):
         raise InputError(f"there are no rows at {path}")
-    lines = (parse_json(line, path) for line in unpack_lines(path, most=MOST_BYTES))
-    with reading(path, KIND):
+    lines = _json_lines(path)
+    with reading(path, "does not hold rows of the paper's runs"):
         header = next(lines, None)
         if not isinstance(header, dict) or header.get("format") != FORMAT:
             raise InputError(f"{path} does not hold rows of the paper's runs")
@@ -187,6 +186,15 @@ def read_rows(path: Path) -> Rows:
         if not isinstance(machine, dict) or not all(isinstance(fact, str) for fact in machine.values()):
             raise InputError(f"{path} does not say which machine made its rows")
         return Rows((_row(line, path, number) for number, line in enumerate(lines, start=2)), machine=machine)
+
+
+def _json_lines(path: Path) -> Iterator[object]:
+    try:
+        for line in unpack_lines(path, most=MOST_BYTES):
+            yield parse_json(line, path)
+    except InputError as error:
+        fault = str(error).removeprefix(shown_text(f"{path} "))
+        raise InputError(f"{path} does not hold rows of the paper's runs: it {fault}") from error
 
 
 def _row(fields: object, path: Path, line: int) -> Row:
