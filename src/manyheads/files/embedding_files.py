@@ -17,6 +17,7 @@ from manyheads.files.door import TEXT_LIMIT, parse_json, read_bytes, read_text
 from manyheads.files.gguf_files import GGUF_SUFFIX, read_gguf_tensors, read_gguf_tokens
 from manyheads.files.safetensors_files import CHECKSUM, pack_tensors, read_tensors
 
+FORMAT = "manyheads embedding"
 TOKEN_EMBEDDING = "token_embd.weight"  # its name in GGUF files
 MAGIC = b"\x93NUMPY"
 SURROGATE = re.compile("[\ud800-\udfff]")
@@ -71,7 +72,7 @@ def write_embedding(path: str | Path, embedding: Float32[ndarray, "items d_model
         np.save(buffer, embedding, allow_pickle=False)
         content = buffer.getvalue()
     elif path.suffix == ".safetensors":
-        content = pack_tensors({"embedding": embedding}, {"format": "manyheads embedding"})
+        content = pack_tensors({"embedding": embedding}, {"format": FORMAT})
     else:
         raise InputError(f"{path} cannot hold an embedding: its name must end in .npy or .safetensors")
     write_whole(path, content, force=force)
@@ -155,7 +156,7 @@ def _npy(path: Path) -> ndarray:
 
 def _safetensors(path: Path, name: str | None) -> ndarray:
     file = read_tensors(path)
-    if CHECKSUM in file.metadata:
+    if CHECKSUM in file.metadata or file.metadata.get("format") == FORMAT:
         file.verify()
     if name is None:
         if len(file.tensors) != 1:

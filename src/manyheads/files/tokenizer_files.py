@@ -17,7 +17,7 @@ from manyheads.files.door import open_file, read_text, reading, reason
 from manyheads.files.gguf_files import GgufVocabulary
 
 LINES_AT_ONCE = 10_000
-CHARACTERS_AT_ONCE = 2**20
+CHARACTERS_AT_ONCE = 2**18  # the tokenizers package takes up to 400 bytes for each
 SPARSE = 2**16  # the most token numbers that a tokenizer may leave out
 PADDING = 512  # the most rows that a table has beyond its tokens: models pad their tables to round numbers
 

@@ -202,14 +202,14 @@ def _row(fields: object, path: Path, line: int) -> Row:
     names = {field.name for field in dataclasses.fields(Row)}
     if not isinstance(fields, dict) or set(fields) != names:
         raise InputError(f"{path}, line {line}: not a row with the fields {', '.join(sorted(names))}")
-    row = Row(**fields)
-    texts = all(isinstance(text, str) for text in (row.id, row.kind, row.status)) and row.status in FINISHED
-    counts = type(row.steps) is int and 0 <= row.steps < 2**63 and _is_number(row.seconds) and row.seconds >= 0
-    if not texts or not counts or not isinstance(row.scores, dict):
+    steps, seconds, scores = fields["steps"], fields["seconds"], fields["scores"]
+    is_text = all(isinstance(fields[name], str) for name in ("id", "kind", "status")) and fields["status"] in FINISHED
+    is_count = _is_number(steps) and isinstance(steps, int) and steps >= 0 and _is_number(seconds) and seconds >= 0
+    if not is_text or not is_count or not isinstance(scores, dict):
         raise InputError(f"{path}, line {line}: a field of the row is not of its type, or out of its range")
-    if not all(score is None or _is_number(score) for score in row.scores.values()):
+    if not all(score is None or _is_number(score) for score in scores.values()):
         raise InputError(f"{path}, line {line}: a score of the row is not a number")
-    return row
+    return Row(**fields)
 
 
 def _is_number(value: object) -> bool:
