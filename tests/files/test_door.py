@@ -357,10 +357,13 @@ def in_small_memory(*words: Path) -> str:
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /proc")
 def test_a_gzip_bomb_does_not_fill_the_memory(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl.gz"
-    header, rows = gzip.compress(json.dumps(HEADER).encode() + b"\n"), (json.dumps(ROW) + "\n").encode() * 1_000
+    header, rows = (
+        gzip.compress(json.dumps(HEADER).encode() + b"\n"),
+        (json.dumps(ROW | {"id": "x" * 5_000}) + "\n").encode() * 200,
+    )
     path.write_bytes(header + gzip.compress(bytes(2**24)) * 40)
     assert "has a line of over 1,048,576 bytes" in in_small_memory(path)
-    path.write_bytes(header + gzip.compress(rows) * 2_000)
+    path.write_bytes(header + gzip.compress(rows) * 500)
     assert "unpacks to over 30 times its bytes" in in_small_memory(path)
 
 
