@@ -17,17 +17,18 @@ from manyheads.certificate import certify, projection
 from manyheads.certificate.projection import project
 from manyheads.certificate.softmax import examination as softmax
 from manyheads.certificate.softmax.branching import branch_largest, branch_smallest, reach
-from manyheads.certificate.softmax.crowding import crowded_out
+from manyheads.certificate.softmax.examination import crowded_out
 from manyheads.certificate.softmax.frontier import Frontier
-from manyheads.certificate.softmax.pair_search import (
+from manyheads.certificate.softmax.score_bounds import (
     PairProblems,
+    extreme_sums,
     head_extremes,
     largest_scores,
     pair_problems,
+    score_bounds,
     secant,
     smallest_scores,
 )
-from manyheads.certificate.softmax.share_bounds import extreme_sums, score_bounds
 from manyheads.problem.problem import Problem
 
 

@@ -102,7 +102,7 @@ BAD = [
     (["--warm-start", "x.safetensors", "--heads", "2"], "keeps the shape"),
     (["--warm-start", "x.safetensors"], "x.safetensors does not exist"),
     (["--time-limit", "0"], "positive number of seconds"),
-    (["--block-size", "4"], "--block-size does not apply to the fit construction"),
+    (["--matching-size", "4"], "--matching-size does not apply to the fit construction"),
     (["--threshold", "best"], "--threshold does not apply"),
     (["--no-certify"], "--no-certify does not apply"),
     (["--rule", "softmax"], "give the context length"),

@@ -32,7 +32,7 @@ def test_stored_rows_can_be_measured_again(families: list[dict[str, Any]], block
     embedding = gaussian(ITEMS, D_MODEL, seed=1)
     blocks = blocks_of(ITEMS, block_size, seed=1)
     measured = {
-        "sets": incoherence(embedding, block_size=block_size),
+        "sets": incoherence(embedding, matching_size=block_size),
         "blocks": realised_incoherence(embedding, blocks),
     }
     stored = [row for row in families if (row["family"], row["seed"], row["block_size"]) == ("Gaussian", 1, block_size)]

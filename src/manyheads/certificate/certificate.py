@@ -3,20 +3,45 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from manyheads.certificate.evidence import Evidence, Witness
 from manyheads.layer.layer import Layer
 from manyheads.layer.rules import Rule
 from manyheads.problem.graph import Graph
 from manyheads.problem.problem import Problem
 
 Verdict = Literal["holds", "refuted", "not proved"]
+
+
+@dataclass(frozen=True)
+class Witness:
+    """A pair the layer gets wrong; under softmax with the context (source first) in which it does."""
+
+    source: int
+    target: int
+    labels: tuple[str, str]
+    is_relation: bool
+    score: float  # the layer's own score of the pair in that context
+    context: tuple[int, ...] | None = None
+    context_labels: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Over all pairs: the window of thresholds, how far rounding reaches, and the pairs that are not proved."""
+
+    low: float  # the largest score of a pair without a relation (softmax: a proved upper bound on it)
+    high: float  # the smallest score of a relation (softmax: a proved lower bound on it)
+    rounding: float  # bound on the error of the score that decides
+    missed: int  # relations that the layer gets wrong for certain
+    false_pairs: int  # other pairs that it gets wrong for certain
+    open_pairs: int  # pairs neither proved nor refuted
+    witness: Witness | None
 
 
 @dataclass(frozen=True)
@@ -110,6 +135,22 @@ def conclude(layer: Layer, problem: Problem, lengths: tuple[int, int] | None, ev
         open_pairs=evidence.open_pairs,
         witness=evidence.witness,
     )
+
+
+def calibrate(layer: Layer, certificate: Certificate) -> Layer:
+    """The same weights with the threshold in the middle of the certificate's window; unchanged where that is empty.
+
+    A graph without relations, or without any other pair, leaves the window open on one side: then one past its end.
+    """
+    low, high = certificate.window
+    return replace(layer, threshold=middle(low, high)) if low < high else layer
+
+
+def middle(low: float, high: float) -> float:
+    """The middle of a window; of one that is open on one side, one past its end."""
+    if math.isinf(low) or math.isinf(high):
+        return high - 1 if math.isinf(low) else low + 1
+    return (low + high) / 2
 
 
 def _verdict(evidence: Evidence, margin: float, graph: Graph) -> tuple[Verdict, str]:

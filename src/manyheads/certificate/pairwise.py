@@ -12,7 +12,7 @@ from jaxtyping import Float64
 from numpy import ndarray
 
 from manyheads._native import multiply
-from manyheads.certificate.evidence import Evidence, Witness
+from manyheads.certificate.certificate import Evidence, Witness
 from manyheads.certificate.projection import Projection, tile_sides
 from manyheads.layer.layer import Layer
 from manyheads.layer.rules import Rule

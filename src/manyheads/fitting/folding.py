@@ -19,15 +19,15 @@ from manyheads.layer.layer import Layer
 
 Map = Literal["none", "whiten", "project", "project+whiten"]
 DOMINANT = 4.0  # times the mean squared length over all directions: an embedding with a stronger one gains by whitening
-LEVEL = 10.0  # rows that much longer or shorter than one are levelled
+LEVEL = 10.0  # rows that much longer or shorter than one are levelling_map
 SHRINK = 1e-3  # of the mean squared singular value: directions weaker than this are not blown up to full strength
 
 
 def linear_map(embedding: Float[ndarray, "items d_model"], name: Map) -> Float64[ndarray, "d_model d_model"]:
     """The d_model × d_model matrix of a map by its name.
 
-    `whiten` is (XᵀX/m + λ)^(−½): the mapped rows fill all directions alike. `project` is I − uuᵀ with the mean row's
-    direction u. Both are scaled so that the mapped rows have length one in the mean.
+    `whiten` is (XᵀX/m + λ)^(−½): the map_rows rows fill all directions alike. `project` is I − uuᵀ with the mean row's
+    direction u. Both are scaled so that the map_rows rows have length one in the mean.
     """
     rows = embedding.astype(np.float64)
     matrix = np.eye(rows.shape[1])
@@ -46,7 +46,7 @@ def linear_map(embedding: Float[ndarray, "items d_model"], name: Map) -> Float64
     return matrix / np.sqrt(np.mean(lengths**2))
 
 
-def levelled(embedding: Float[ndarray, "items d_model"]) -> Float64[ndarray, "d_model d_model"] | None:
+def levelling_map(embedding: Float[ndarray, "items d_model"]) -> Float64[ndarray, "d_model d_model"] | None:
     """For the map `none`: nothing, or where rows are far from length one, what makes them that long in the mean.
 
     The first weights and the rates of a fit are made for rows of about that length.
@@ -63,7 +63,7 @@ def suitable_map(embedding: Float[ndarray, "items d_model"]) -> Map:
     return "whiten" if strengths[-1] > DOMINANT * edge * strengths.mean() else "none"
 
 
-def mapped(
+def map_rows(
     embedding: Float[ndarray, "items d_model"], matrix: Float64[ndarray, "d_model d_model"]
 ) -> Float64[ndarray, "items d_model"]:
     """The rows x·A."""

@@ -11,11 +11,11 @@ from jaxtyping import Float32, Float64
 from numpy import ndarray
 
 from manyheads.certificate import Certificate, certify
-from manyheads.certificate.calibration import calibrate
+from manyheads.certificate.certificate import calibrate
 from manyheads.errors import InputError
 from manyheads.fitting.band import Band, most_heads, narrowest_band
 from manyheads.fitting.descent import DescentResult, Engine, Weights
-from manyheads.fitting.folding import Map, fold, levelled, linear_map, mapped, unfold
+from manyheads.fitting.folding import Map, fold, levelling_map, linear_map, map_rows, unfold
 from manyheads.fitting.options import FitOptions, FitProgress, suitable_descent
 from manyheads.fitting.possibility import require_possible
 from manyheads.fitting.starts import random_start, shrunk_start
@@ -27,7 +27,7 @@ CHAIN = 6  # attempts from one random start: all but the first begin with the la
 
 
 @dataclass(frozen=True, eq=False)
-class Fitted:
+class FitResult:
     """A layer, its certificate and the way to it; the certificate is the judge, and may say no."""
 
     layer: Layer
@@ -39,7 +39,7 @@ class Fitted:
     map: Map
 
 
-def fit(problem: Problem, *, heads: int, key_width: int, options: FitOptions, start: Layer | None = None) -> Fitted:
+def fit(problem: Problem, *, heads: int, key_width: int, options: FitOptions, start: Layer | None = None) -> FitResult:
     """Fit a layer of this shape to the graph until it certifies, in at most `options.restarts` attempts.
 
     Args:
@@ -104,10 +104,10 @@ def fit(problem: Problem, *, heads: int, key_width: int, options: FitOptions, st
     assert best is not None, "there is at least one attempt"
     layer, certificate, kept = best
     seconds = time.monotonic() - begun
-    return Fitted(layer, certificate, tuple(trace), attempt + 1, kept.steps, seconds, options.map)
+    return FitResult(layer, certificate, tuple(trace), attempt + 1, kept.steps, seconds, options.map)
 
 
-def grow(layer: Layer, problem: Problem, *, options: FitOptions) -> Fitted:
+def grow(layer: Layer, problem: Problem, *, options: FitOptions) -> FitResult:
     """Fit a layer of the same shape and rule to a changed graph, beginning with the weights of the given layer.
 
     Random starts follow only where this warm start does not lead to a certificate.
@@ -143,8 +143,8 @@ class MappedProblem:
         if options.rule.context_blind and options.context_length is not None:
             raise InputError("the rule max holds in contexts of every length: a context length goes with softmax")
         lengths = None if options.rule.context_blind else problem.context_lengths(options.context_length)
-        matrix = levelled(problem.rows) if options.map == "none" else linear_map(problem.rows, options.map)
-        rows = problem.rows if matrix is None else mapped(problem.rows, matrix)
+        matrix = levelling_map(problem.rows) if options.map == "none" else linear_map(problem.rows, options.map)
+        rows = problem.rows if matrix is None else map_rows(problem.rows, matrix)
         return cls(problem, matrix, np.ascontiguousarray(rows, dtype=np.float32), lengths)
 
     def ratio(self, heads: int) -> float:

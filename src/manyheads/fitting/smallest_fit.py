@@ -18,7 +18,7 @@ from manyheads.fitting.descent import DescentResult, Engine, Weights
 from manyheads.fitting.layer_fit import CHAIN, MappedProblem
 from manyheads.fitting.options import FitOptions, ShapeTrial, Start, suitable_descent
 from manyheads.fitting.possibility import least_key_budget, require_possible
-from manyheads.fitting.starts import beheaded_start, narrowed_start, random_start, shrunk_start
+from manyheads.fitting.starts import fewer_heads_start, narrowed_start, random_start, shrunk_start
 from manyheads.layer.layer import Layer
 from manyheads.problem.graph import Graph
 from manyheads.problem.problem import Problem
@@ -125,7 +125,7 @@ class FitSearch:
         if (weights := self._spare.pop((heads, wider), None)) is not None:
             return "narrowed", narrowed_start(weights, key_width=key_width)
         if (weights := self._spare.pop((heads + 1, key_width), None)) is not None:
-            return "fewer heads", beheaded_start(weights)
+            return "fewer heads", fewer_heads_start(weights)
         return "random", random_start(self.d_model, heads=heads, key_width=key_width, seed=seed)
 
     def cuts(self, target: int, only_heads: int | None) -> list[tuple[int, int]]:

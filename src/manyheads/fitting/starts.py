@@ -35,7 +35,7 @@ def narrowed_start(weights: Weights, *, key_width: int) -> Weights:
     return left[:, :, :key_width] * roots, right[:, :key_width].swapaxes(1, 2) * roots, threshold
 
 
-def beheaded_start(weights: Weights) -> Weights:
+def fewer_heads_start(weights: Weights) -> Weights:
     """All heads but the weakest, the one whose form is smallest."""
     query, key, threshold = weights
     forms = np.einsum("hdc,hdb,hec,heb->h", query, query, key, key)  # ‖W_Q·W_Kᵀ‖² of each head

@@ -40,7 +40,9 @@ class HeadGeometry:
     scores: tuple[float, ...]  # percentiles of x_i·W_Q·W_Kᵀ·x_j/√d_k over pairs of sampled tokens
 
 
-def embedding_geometry(embedding: Float[ndarray, "items d_model"], *, block_size: int, seed: int) -> EmbeddingGeometry:
+def embedding_geometry(
+    embedding: Float[ndarray, "items d_model"], *, matching_size: int, seed: int
+) -> EmbeddingGeometry:
     """The geometry of the rows, of which so many are sampled as the pairs allow."""
     rows = sampled_rows(embedding, seed=seed, most=SAMPLED_ROWS)
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
@@ -59,8 +61,8 @@ def embedding_geometry(embedding: Float[ndarray, "items d_model"], *, block_size
         mean_cosine=float((overlaps.sum() - count) / (count * (count - 1))),
         mean_share=float(count * (mean @ mean) / (rows**2).sum()),
         effective_rank=effective_rank(spectrum),
-        profile=incoherence(unit.astype(np.float32), block_size=block_size),
-        random_rho=incoherence(random.astype(np.float32), block_size=block_size).rho,
+        profile=incoherence(unit.astype(np.float32), matching_size=matching_size),
+        random_rho=incoherence(random.astype(np.float32), matching_size=matching_size).rho,
     )
 
 

@@ -8,8 +8,8 @@ import numpy as np
 from jaxtyping import Float32, Float64
 from numpy import ndarray
 
-from manyheads.construct.signatures import RADEMACHER
-from manyheads.construct.widths import binomial_width
+from manyheads.construct.heads import RADEMACHER
+from manyheads.construct.one_hot_items import binomial_width
 from manyheads.layer.rules import MAX, Rule
 from manyheads.planning.promise import MOST_ITEMS
 

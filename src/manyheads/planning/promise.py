@@ -22,7 +22,7 @@ class Promise:
 
     worst: IncoherenceProfile  # over every set of d_model items, as Definition B.4 has it
     realised: IncoherenceProfile | None  # on the blocks themselves
-    block_size: int | None
+    matching_size: int | None
     heads: int | None
     tried: tuple[int, ...]
 
@@ -34,7 +34,7 @@ def promise(graph: Graph, embedding: Float32[ndarray, "items d_model"]) -> Promi
     if graph.items > MOST_ITEMS:
         raise InputError(f"an embedding's promise is worked out for up to {MOST_ITEMS} items, not for {graph.items}")
     d_model = embedding.shape[1]
-    worst = incoherence(embedding, block_size=min(d_model, graph.items))
+    worst = incoherence(embedding, matching_size=min(d_model, graph.items))
     size, tried = min(d_model, graph.items), []
     while size >= 1:
         tried.append(size)
@@ -45,9 +45,9 @@ def promise(graph: Graph, embedding: Float32[ndarray, "items d_model"]) -> Promi
             return Promise(
                 worst=worst,
                 realised=realised_incoherence(embedding, blocks),
-                block_size=size,
+                matching_size=size,
                 heads=found.heads,
                 tried=tuple(tried),
             )
         size //= 2
-    return Promise(worst=worst, realised=None, block_size=None, heads=None, tried=tuple(tried))
+    return Promise(worst=worst, realised=None, matching_size=None, heads=None, tried=tuple(tried))

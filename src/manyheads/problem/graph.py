@@ -16,6 +16,7 @@ from numpy import ndarray
 
 from manyheads.errors import InputError
 
+Matching = tuple[Int[ndarray, " _"], Int[ndarray, " _"]]  # the sources and the targets of relations, in one order
 MOST_ITEMS = 2**31 - 1  # so that items² pairs can be numbered in 64 bits, and an item in 32
 
 

@@ -11,11 +11,10 @@ from jaxtyping import Float, Float64, Int
 from numpy import ndarray
 
 from manyheads.errors import InputError
+from manyheads.problem.graph import Matching
 
 EXACT_ITEMS = 4096  # up to here γ is the maximum over every pair of rows
 HEAVIEST_ROWS = 1024  # above, `incoherence` looks at the pairs among this many rows, those that leak most
-
-Block = tuple[Int[ndarray, " _"], Int[ndarray, " _"]]
 
 
 @dataclass(frozen=True)
@@ -29,7 +28,7 @@ class IncoherenceProfile:
 
     items: int
     d_model: int
-    block_size: int
+    matching_size: int
     mu: float
     epsilon: float  # ε_d: every ‖x_i‖²/μ lies within 1 ± ε_d
     rho: float  # largest Σ_{s∈S} δ_i(s)², i not in S
@@ -39,34 +38,34 @@ class IncoherenceProfile:
     sampled_pairs: int | None  # how many pairs were looked at, where they were sampled
 
 
-def incoherence(embedding: Float[ndarray, "items d_model"], *, block_size: int) -> IncoherenceProfile:
-    """The profile over every set of at most block_size items.
+def incoherence(embedding: Float[ndarray, "items d_model"], *, matching_size: int) -> IncoherenceProfile:
+    """The profile over every set of at most matching_size items.
 
     ρ and γ are exact for any number of items; γ for i ≠ j up to EXACT_ITEMS, and above it where the pairs looked at
     provably hold the maximum.
     """
-    if block_size < 1:
-        raise InputError(f"a block holds at least 1 item, not {block_size}")
+    if matching_size < 1:
+        raise InputError(f"a block holds at least 1 item, not {matching_size}")
     rows, mu, epsilon = _scaled(embedding)
     items, d_model = rows.shape
     rho, masses = 0.0, np.empty(items)
     for chosen in _chunks(np.arange(items)):
         squares = _leakage(rows, chosen) ** 2
-        masses[chosen] = _largest(squares, block_size)
+        masses[chosen] = _largest(squares, matching_size)
         squares[np.arange(len(chosen)), chosen] = 0.0
-        rho = max(rho, float(_largest(squares, block_size).max()))
+        rho = max(rho, float(_largest(squares, matching_size).max()))
 
     # Over any S, |Σ δ_i·δ_j| ≤ √(mass_i·mass_j), with equality for i = j: so γ is the largest mass, and pairs of
     # lighter rows need no look once a heavier pair has exceeded their bound.
     heaviest = np.argsort(-masses, kind="stable")
     looked_at = heaviest if items <= EXACT_ITEMS else heaviest[:HEAVIEST_ROWS]
-    gamma_distinct = _cross_leakage(_leakage(rows, looked_at), block_size)
+    gamma_distinct = _cross_leakage(_leakage(rows, looked_at), matching_size)
     left_out = masses[heaviest[len(looked_at) :]].max(initial=0.0)
     exact = bool(math.sqrt(masses.max() * left_out) <= gamma_distinct)
     return IncoherenceProfile(
         items=items,
         d_model=d_model,
-        block_size=block_size,
+        matching_size=matching_size,
         mu=mu,
         epsilon=epsilon,
         rho=rho,
@@ -77,7 +76,7 @@ def incoherence(embedding: Float[ndarray, "items d_model"], *, block_size: int) 
     )
 
 
-def realised_incoherence(embedding: Float[ndarray, "items d_model"], blocks: Sequence[Block]) -> IncoherenceProfile:
+def realised_incoherence(embedding: Float[ndarray, "items d_model"], blocks: Sequence[Matching]) -> IncoherenceProfile:
     """The profile on the blocks (V_k, π(V_k)) of a construction; the n-th source of a block belongs to its n-th target.
 
     Above EXACT_ITEMS only so many rows, those that leak most into a block, are looked at for its γ.
@@ -100,7 +99,7 @@ def realised_incoherence(embedding: Float[ndarray, "items d_model"], blocks: Seq
     return IncoherenceProfile(
         items=items,
         d_model=d_model,
-        block_size=max((len(sources) for sources, _ in blocks), default=0),
+        matching_size=max((len(sources) for sources, _ in blocks), default=0),
         mu=mu,
         epsilon=epsilon,
         rho=rho,

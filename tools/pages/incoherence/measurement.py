@@ -39,7 +39,7 @@ def blocks_of(items: int, size: int, *, seed: int) -> list[tuple[np.ndarray, np.
 
 def profiles(embedding: np.ndarray, block_size: int, *, seed: int) -> Iterator[tuple[str, IncoherenceProfile]]:
     """The profile over all sets, and the profile on the blocks of one permutation."""
-    yield "sets", incoherence(embedding, block_size=block_size)
+    yield "sets", incoherence(embedding, matching_size=block_size)
     yield "blocks", realised_incoherence(embedding, blocks_of(len(embedding), block_size, seed=seed))
 
 
@@ -67,7 +67,7 @@ def density_rows() -> Iterator[Row]:
     for multiple, seed in product(LOG_MULTIPLES, SEEDS):
         ones = multiple * math.log(ITEMS)
         embedding = sparse_binary(ITEMS, D_MODEL, seed=seed, density=ones / D_MODEL)
-        profile = incoherence(embedding, block_size=1)
+        profile = incoherence(embedding, matching_size=1)
         zero_rows = ITEMS * (1 - ones / D_MODEL) ** D_MODEL
         yield {
             "seed": seed, "multiple": multiple, "ones": ones, "zero_rows": zero_rows, **asdict(profile),

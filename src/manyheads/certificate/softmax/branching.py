@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-from manyheads.certificate.softmax.pair_search import (
+from manyheads.certificate.softmax.score_bounds import (
     PairProblems,
     climb,
     extreme_positions,

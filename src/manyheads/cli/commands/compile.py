@@ -125,7 +125,7 @@ class Compile:
         said = {name: str(value) for name, value in self.fitting.given().items()} | {
             "construction": how.name,
             "seed": how.seed,
-            "block_size": how.block_size,
+            "matching_size": how.matching_size,
             "signatures": how.signatures,
             "packing": how.packing,
             "constants": None if how.constants is None else " ".join(map(str, how.constants)),

@@ -23,8 +23,8 @@ from manyheads.files import read_layer
 from manyheads.fitting import (
     FitOptions,
     FitProgress,
+    FitResult,
     FitSearchResult,
-    Fitted,
     ShapeTrial,
     best_split,
     fit,
@@ -32,7 +32,7 @@ from manyheads.fitting import (
     predicted_shape,
     smallest_fit,
 )
-from manyheads.fitting.folding import Map, linear_map, mapped, suitable_map
+from manyheads.fitting.folding import Map, linear_map, map_rows, suitable_map
 from manyheads.fitting.options import RESTARTS, suitable_descent
 from manyheads.layer.rules import MAX, rule_named
 from manyheads.problem.graph import Graph
@@ -171,7 +171,7 @@ def _searched(
     )
 
 
-def _effort(fitted: Fitted) -> str:
+def _effort(fitted: FitResult) -> str:
     attempts = f"{fitted.attempts} attempt{'s' if fitted.attempts > 1 else ''}"
     return f"{attempts}, {fitted.steps:,} steps in the last, {fitted.seconds:.1f} s, map {fitted.map}"
 
@@ -181,13 +181,13 @@ def _profiles(embedding: Float32[ndarray, "items d_model"], map: Map) -> dict[st
     if map == "none":
         return {}
     block = min(PROFILE_BLOCK, len(embedding))
-    after = mapped(embedding, linear_map(embedding, map))
-    return {name: incoherence(rows, block_size=block) for name, rows in (("before", embedding), ("after", after))}
+    after = map_rows(embedding, linear_map(embedding, map))
+    return {name: incoherence(rows, matching_size=block) for name, rows in (("before", embedding), ("after", after))}
 
 
 def _shown_profiles(profiles: dict[str, IncoherenceProfile]) -> list[tuple[str, str]]:
     return [
-        (f"rows {name}", f"ε {p.epsilon:.3g}, ρ {p.rho:.3g}, γ {p.gamma:.3g} at blocks of {p.block_size}")
+        (f"rows {name}", f"ε {p.epsilon:.3g}, ρ {p.rho:.3g}, γ {p.gamma:.3g} at blocks of {p.matching_size}")
         for name, p in profiles.items()
     ]
 

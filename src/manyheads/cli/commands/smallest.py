@@ -17,7 +17,7 @@ from manyheads.cli.options.problem_options import checked_seed
 from manyheads.cli.render.answer import Answer
 from manyheads.cli.render.certificate_table import layer_facts, shown_certificate, shown_files
 from manyheads.cli.render.progress_line import status
-from manyheads.construct import Attempt, Limit, Smallest, smallest
+from manyheads.construct import SmallestConstruction, WidthLimit, WidthTrial, smallest
 from manyheads.construct.conditions import require_permutation
 from manyheads.construct.smallest_construction import DRAWS
 from manyheads.construct.width_limit import Threshold
@@ -62,44 +62,45 @@ def _thresholds(command: Compile) -> list[Threshold]:
 
 def _search(
     command: Compile, graph: Graph, embedding: Float32[ndarray, "items d_model"], threshold: Threshold
-) -> Smallest:
+) -> SmallestConstruction:
     how = command.construction
     with status(f"search with {NAMES[threshold]} threshold") as report:
         return smallest(
             Problem(graph, embedding),
             threshold=threshold,
             seed=checked_seed("--seed", how.seed),
-            block_sizes=None if how.block_size is None else [positive("--block-size", how.block_size)],
+            matching_sizes=None if how.matching_size is None else [positive("--matching-size", how.matching_size)],
             max_budget=command.max_budget,
             progress=lambda step: report(_said(step)),
         )
 
 
-def _said(step: Limit | Attempt) -> str:
-    if isinstance(step, Limit):
-        return f"block size {step.block_size}, the limit of large widths"
-    return f"block size {step.block_size}, key width {step.key_width}: {step.separated} of {step.draws} draws separate"
+def _said(step: WidthLimit | WidthTrial) -> str:
+    if isinstance(step, WidthLimit):
+        return f"matching size {step.matching_size}, the limit of large widths"
+    size, width = step.matching_size, step.key_width
+    return f"matching size {size}, key width {width}: {step.separated} of {step.draws} draws separate"
 
 
-def _ratio(attempt: Attempt, graph: Graph, d_model: int) -> float:
+def _ratio(attempt: WidthTrial, graph: Graph, d_model: int) -> float:
     """D_K in units of m'·log2 m / d_model, the order of the theorem's key budget."""
     unit = graph.relations * math.log2(graph.items) / d_model
     return attempt.key_budget / unit if unit else math.inf
 
 
-def _width(result: Smallest, limit: Limit) -> Attempt | None:
-    """The smallest width that passed at the limit's block size."""
-    passed = [a for a in result.attempts if a.passes and a.block_size == limit.block_size]
+def _width(result: SmallestConstruction, limit: WidthLimit) -> WidthTrial | None:
+    """The smallest width that passed at the limit's matching size."""
+    passed = [a for a in result.trials if a.passes and a.matching_size == limit.matching_size]
     return min(passed, key=lambda attempt: attempt.key_width, default=None)
 
 
-def _shown(result: Smallest, graph: Graph, d_model: int) -> list[RenderableType]:
+def _shown(result: SmallestConstruction, graph: Graph, d_model: int) -> list[RenderableType]:
     title = f"with {NAMES[result.threshold]} threshold"
     table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD)
     # the limit of score/d_k as d_k grows: the largest of other pairs, the smallest of relations
-    for heading in ("block size", "heads", "limit of other … related", "key width", "D_K"):
+    for heading in ("matching size", "heads", "limit of other … related", "key width", "D_K"):
         table.add_column(heading, justify="right")
-    for limit in sorted(result.limits, key=lambda limit: -limit.block_size):
+    for limit in sorted(result.limits, key=lambda limit: -limit.matching_size):
         width = _width(result, limit)
         if not limit.separates(result.threshold):
             outcome = ("no width works", "")
@@ -108,12 +109,12 @@ def _shown(result: Smallest, graph: Graph, d_model: int) -> list[RenderableType]
         else:
             outcome = (str(width.key_width), str(width.key_budget))
         window = f"{limit.window.low:.3f} … {limit.window.high:.3f}"
-        table.add_row(str(limit.block_size), str(limit.heads), window, *outcome)
+        table.add_row(str(limit.matching_size), str(limit.heads), window, *outcome)
     return [table, Text(f"{_verdict(result, graph, d_model)}\n", style="bold")]
 
 
-def _verdict(result: Smallest, graph: Graph, d_model: int) -> str:
-    best, sizes = result.best, [limit.block_size for limit in result.limits]
+def _verdict(result: SmallestConstruction, graph: Graph, d_model: int) -> str:
+    best, sizes = result.best, [limit.matching_size for limit in result.limits]
     if best is not None:
         return (
             f"smallest D_K {best.key_budget}, heads × width {best.heads} × {best.key_width}, "
@@ -121,29 +122,29 @@ def _verdict(result: Smallest, graph: Graph, d_model: int) -> str:
         )
     if any(limit.separates(result.threshold) for limit in result.limits):
         return f"no width works within D_K ≤ {result.max_budget}"
-    where = f"at block size {sizes[0]}" if len(sizes) == 1 else "at any of these block sizes"
+    where = f"at matching size {sizes[0]}" if len(sizes) == 1 else "at any of these matching sizes"
     return f"no width works {where}: not even the limit of large widths separates"
 
 
-def _facts(result: Smallest, graph: Graph, d_model: int) -> dict[str, object]:
+def _facts(result: SmallestConstruction, graph: Graph, d_model: int) -> dict[str, object]:
     best = result.best
     return {
         "threshold": result.threshold,
         "max_budget": result.max_budget,
         "limits": [
             {
-                "block_size": limit.block_size,
+                "matching_size": limit.matching_size,
                 "heads": limit.heads,
                 "window": [limit.window.low, limit.window.high],
                 "separates": limit.separates(result.threshold),
             }
             for limit in result.limits
         ],
-        "attempts": [_attempt(attempt) for attempt in result.attempts],
+        "attempts": [_attempt(attempt) for attempt in result.trials],
         "best": best and _attempt(best) | {"ratio": _ratio(best, graph, d_model), "certified": result.certified},
     }
 
 
-def _attempt(attempt: Attempt) -> dict[str, object]:
-    names = ("block_size", "heads", "key_width", "key_budget", "separated", "draws", "passes")
+def _attempt(attempt: WidthTrial) -> dict[str, object]:
+    names = ("matching_size", "heads", "key_width", "key_budget", "separated", "draws", "passes")
     return {name: getattr(attempt, name) for name in names}

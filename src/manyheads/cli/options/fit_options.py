@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from manyheads.cli.commands.compile import Compile
 
 MapName = Literal["auto", "none", "whiten", "project", "project+whiten"]
-OTHERS = ("block_size", "signatures", "packing", "constants", "scale", "threshold")  # of the paper's constructions
+OTHERS = ("matching_size", "signatures", "packing", "constants", "scale", "threshold")  # of the paper's constructions
 MOST_WORKERS = 1024
 BY_SIZE = "(default: the cores for a search, for one layer 1, or 2 from 1,024 items on)"
 MAP_HELP = (

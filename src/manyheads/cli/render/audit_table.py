@@ -64,7 +64,7 @@ def measured(architecture: Architecture, path: Path, *, seed: int, stem: Path | 
     """The geometry of the embedding and of every head of every layer."""
     weights = read_model_weights(path, architecture)
     rows = sampled_rows(weights.embedding, seed=seed)
-    embedding = embedding_geometry(weights.embedding, block_size=architecture.key_width, seed=seed)
+    embedding = embedding_geometry(weights.embedding, matching_size=architecture.key_width, seed=seed)
     heads: list[HeadGeometry] = []
     with progress("measure") as report:
         for number, layer in enumerate(weights.layers):
@@ -96,7 +96,7 @@ def _shown_embedding(geometry: EmbeddingGeometry) -> list[RenderableType]:
         ("effective rank", f"{geometry.effective_rank:.0f} of {profile.d_model}"),
         (
             "incoherence",
-            f"ρ {profile.rho:.3g} over sets of {profile.block_size}; Gaussian rows {geometry.random_rho:.3g}",
+            f"ρ {profile.rho:.3g} over sets of {profile.matching_size}; Gaussian rows {geometry.random_rho:.3g}",
         ),
     ]
     return [pairs_table(rows)]

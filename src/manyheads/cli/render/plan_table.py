@@ -211,11 +211,11 @@ def _shown_promise(promised: Promise | None) -> list[RenderableType]:
     if promised is None:
         return []
     worst = promised.worst
-    profile = f"ε_d {worst.epsilon:.3g}, ρ {worst.rho:.3g}, γ {worst.gamma:.3g} over sets of {worst.block_size}"
-    if promised.block_size is None:
+    profile = f"ε_d {worst.epsilon:.3g}, ρ {worst.rho:.3g}, γ {worst.gamma:.3g} over sets of {worst.matching_size}"
+    if promised.matching_size is None:
         says = f"nothing: no width works at any block size of {', '.join(map(str, promised.tried))}"
     else:
-        says = f"blocks of {promised.block_size} in {promised.heads} heads, once these are wide enough"
+        says = f"blocks of {promised.matching_size} in {promised.heads} heads, once these are wide enough"
     return [pairs_table([("incoherence", profile), ("constructions promise", says)])]
 
 

@@ -75,11 +75,11 @@ class Build(Trial):
             case "I":
                 return construct.one_hot(Problem(graph, embedding), key_width=width, seed=seed)
             case "II":
-                return construct.compressive(Problem(graph, embedding), key_width=width, block_size=size, seed=seed)
+                return construct.compressive(Problem(graph, embedding), key_width=width, matching_size=size, seed=seed)
             case "III":
-                return construct.incoherent(Problem(graph, embedding), key_width=width, block_size=size, seed=seed)
+                return construct.incoherent(Problem(graph, embedding), key_width=width, matching_size=size, seed=seed)
             case "IV":
-                return construct.general(Problem(graph, embedding), key_width=width, block_size=size, seed=seed)
+                return construct.general(Problem(graph, embedding), key_width=width, matching_size=size, seed=seed)
 
     def make(self) -> Scores:
         """Whether it certifies, and the window of thresholds in units of its own."""

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-from manyheads.construct import RADEMACHER, Block, split_sources
+from manyheads.construct import RADEMACHER, Matching, split_sources
 from manyheads.construct.smallest_construction import draw_layer, separates
 from manyheads.construct.width_limit import limit_tiles
 from manyheads.layer.rules import MAX, rule_named
@@ -88,7 +88,7 @@ class NeededWidth(Trial):
 def limit_wrong(
     graph: Graph,
     embedding: Float64[ndarray, "items d_model"] | ndarray,
-    blocks: list[Block],
+    blocks: list[Matching],
     contexts: list[Context] | None,
 ) -> float:
     """The fewest wrong pairs in the limit d_k → ∞, over the relations there are; without contexts under max."""
@@ -105,7 +105,7 @@ def limit_wrong(
     return fewest
 
 
-def limit_units(embedding: ndarray, blocks: list[Block]) -> Units:
+def limit_units(embedding: ndarray, blocks: list[Matching]) -> Units:
     """score/d_k of every head in the limit: G[:, V_k]·G[π(V_k), :] with G = XXᵀ."""
     x = embedding.astype(np.float64)
     return np.stack([(x @ x[sources].T) @ (x[targets] @ x.T) for sources, targets in blocks])
