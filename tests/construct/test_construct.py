@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from manyheads import Graph, InputError, Layer, construct, gaussian, one_hot, permutation_graph
 from manyheads.certificate import certify
 from manyheads.construct import RADEMACHER, Bernoulli, ConditionWarning
-from manyheads.problem.incoherence import realised_incoherence
+from manyheads.problem.incoherence import realised_profile
 from manyheads.problem.problem import Problem
 
 # by name, layers that must certify
@@ -204,7 +204,7 @@ def test_incoherent_finds_the_largest_block_the_profile_admits() -> None:
     heads = -(-200 // choice.matching_size)
     assert choice.profile.matching_size == choice.matching_size > 1
     one_head_less = construct.split_sources(graph, size=-(-200 // (heads - 1)))
-    assert not constants.admit(realised_incoherence(x, one_head_less))
+    assert not constants.admit(realised_profile(x, one_head_less))
     fewer = construct.matchings_by_profile(Problem(graph, x), constants=construct.Constants(c2=0.8, c3=0.8))
     assert fewer.matching_size < choice.matching_size
     assert construct.incoherent(Problem(graph, x), key_width=2, seed=0).heads == heads

@@ -17,7 +17,7 @@ from manyheads.construct.heads import RADEMACHER, Bernoulli, Signatures, assembl
 from manyheads.construct.matchings import split_sources
 from manyheads.errors import InputError
 from manyheads.layer.layer import Layer
-from manyheads.problem.incoherence import IncoherenceProfile, realised_incoherence
+from manyheads.problem.incoherence import IncoherenceProfile, realised_profile
 from manyheads.problem.problem import Problem
 
 LARGEST_P = 1 / 20  # Theorem B.5 is stated for Bernoulli signatures up to here
@@ -107,7 +107,7 @@ def matchings_by_profile(problem: Problem, *, constants: Constants = DEFAULT_CON
     require_permutation(problem.graph)
 
     def profile(size: int) -> IncoherenceProfile:
-        return realised_incoherence(problem.rows, split_sources(problem.graph, size=size))
+        return realised_profile(problem.rows, split_sources(problem.graph, size=size))
 
     size = _largest_size(problem.items, lambda size: constants.admit(profile(size)))
     chosen = profile(size)
@@ -136,7 +136,7 @@ def matchings_by_certificate(
         return certify(layer, problem)
 
     size = _largest_size(problem.items, lambda size: certificate(size).holds)
-    profile = realised_incoherence(problem.rows, split_sources(problem.graph, size=size))
+    profile = realised_profile(problem.rows, split_sources(problem.graph, size=size))
     return MatchingChoice(size, profile, profile.exact and constants.admit(profile), certificate(size))
 
 

@@ -3,8 +3,8 @@
 Let every head's logits of pairs without a relation lie within ±b, and a relation's logit in its best head above e. Then
 in a context of ℓ items a pair without a relation has a share of at most e^2b/(ℓ − 1 + e^2b) in each of h heads. A
 relation, beside r − 1 other targets of its source, has a share of at least 1/(r + (ℓ − r)·e^(b − e)) in its best head
-(docs/reference/laws.md, section 4). A threshold exists where the second share exceeds h times the first. So relations rise
-above a band of other pairs by the ratio e/b. This module finds the smallest ratio that suffices.
+(docs/reference/laws.md, section 4). A threshold exists where the second share exceeds h times the first. So relations
+have to rise above a band of other pairs by the ratio e/b. This module finds the smallest ratio that suffices.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from jaxtyping import Float, Float32, Float64
 from numpy import ndarray
 
 from manyheads.errors import InputError
-from manyheads.problem.incoherence import IncoherenceProfile, incoherence
+from manyheads.problem.incoherence import IncoherenceProfile, incoherence_profile
 
 SAMPLED_ROWS = 2048  # of the embedding: every pair of them is looked at
 SCORED_ROWS = 512  # tokens whose quarter of a million pairs each head scores
@@ -61,8 +61,8 @@ def embedding_geometry(
         mean_cosine=float((overlaps.sum() - count) / (count * (count - 1))),
         mean_share=float(count * (mean @ mean) / (rows**2).sum()),
         effective_rank=effective_rank(spectrum),
-        profile=incoherence(unit.astype(np.float32), matching_size=matching_size),
-        random_rho=incoherence(random.astype(np.float32), matching_size=matching_size).rho,
+        profile=incoherence_profile(unit.astype(np.float32), matching_size=matching_size),
+        random_rho=incoherence_profile(random.astype(np.float32), matching_size=matching_size).rho,
     )
 
 

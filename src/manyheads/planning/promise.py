@@ -10,7 +10,7 @@ from numpy import ndarray
 from manyheads.construct import limit, pack
 from manyheads.errors import InputError
 from manyheads.problem.graph import Graph
-from manyheads.problem.incoherence import IncoherenceProfile, incoherence, realised_incoherence
+from manyheads.problem.incoherence import IncoherenceProfile, incoherence_profile, realised_profile
 from manyheads.problem.problem import Problem
 
 MOST_ITEMS = 8192  # beyond, the m² pairs of every block size take minutes
@@ -34,7 +34,7 @@ def promise(graph: Graph, embedding: Float32[ndarray, "items d_model"]) -> Promi
     if graph.items > MOST_ITEMS:
         raise InputError(f"an embedding's promise is worked out for up to {MOST_ITEMS} items, not for {graph.items}")
     d_model = embedding.shape[1]
-    worst = incoherence(embedding, matching_size=min(d_model, graph.items))
+    worst = incoherence_profile(embedding, matching_size=min(d_model, graph.items))
     size, tried = min(d_model, graph.items), []
     while size >= 1:
         tried.append(size)
@@ -44,7 +44,7 @@ def promise(graph: Graph, embedding: Float32[ndarray, "items d_model"]) -> Promi
         if found.separates("best"):
             return Promise(
                 worst=worst,
-                realised=realised_incoherence(embedding, blocks),
+                realised=realised_profile(embedding, blocks),
                 matching_size=size,
                 heads=found.heads,
                 tried=tuple(tried),

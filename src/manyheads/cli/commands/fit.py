@@ -36,7 +36,7 @@ from manyheads.fitting.folding import Map, linear_map, map_rows, suitable_map
 from manyheads.fitting.options import RESTARTS, suitable_descent
 from manyheads.layer.rules import MAX, rule_named
 from manyheads.problem.graph import Graph
-from manyheads.problem.incoherence import IncoherenceProfile, incoherence
+from manyheads.problem.incoherence import IncoherenceProfile, incoherence_profile
 from manyheads.problem.problem import Problem
 
 if TYPE_CHECKING:
@@ -182,7 +182,9 @@ def _profiles(embedding: Float32[ndarray, "items d_model"], map: Map) -> dict[st
         return {}
     block = min(PROFILE_BLOCK, len(embedding))
     after = map_rows(embedding, linear_map(embedding, map))
-    return {name: incoherence(rows, matching_size=block) for name, rows in (("before", embedding), ("after", after))}
+    return {
+        name: incoherence_profile(rows, matching_size=block) for name, rows in (("before", embedding), ("after", after))
+    }
 
 
 def _shown_profiles(profiles: dict[str, IncoherenceProfile]) -> list[tuple[str, str]]:
