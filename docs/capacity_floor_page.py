@@ -11,13 +11,14 @@ from statistics import median
 import numpy as np
 from rows import DATA, Row, table
 
-from manyheads.bounds import bit_key_budget, freedom_split, paper_key_budget
+from manyheads.bounds import bit_key_budget, freedom_split
 from manyheads.capacity.regression import Fit, fit_through_origin
 from manyheads.drawing.capacity_floor import draw_floor
 from manyheads.drawing.style import save
 from manyheads.papers import Scale, read_rows
 from manyheads.papers.exhibits.fig8 import INFERRED
 from manyheads.papers.panel import REGULAR, THRESHOLDS, complete
+from manyheads.problem.graph_kinds import PERMUTATION_SLOPE, RELATION_SLOPE
 
 TARGET = 0.70
 
@@ -49,9 +50,7 @@ def summarise(rows: Sequence[Row]) -> list[Row]:
                 "highest": max(budgets),
                 "heads": sorted(row["heads"] for row in found),
                 "paper": INFERRED.get((items, d_model)) if family == "base" else None,
-                "law": 0.46 * x
-                if family == "regular"
-                else paper_key_budget(items=items, relations=relations, d_model=d_model),
+                "law": (RELATION_SLOPE if family == "regular" else PERMUTATION_SLOPE) * x,
                 "freedom": _freedom(items, relations, d_model),
                 "bits": bit_key_budget(
                     items=items, relations=relations, d_model=d_model, bits=32, permutation=family != "regular"

@@ -18,12 +18,10 @@ from manyheads.bounds import Shape, freedom_key_width, freedom_needed, graph_bit
 from manyheads.bounds.inverse import relations_by_freedom
 from manyheads.cli import main
 from manyheads.files import write_embedding, write_graph
-from manyheads.planning import plan, prediction, trials
-from manyheads.planning.advice_check import points
+from manyheads.planning import check_advice, plan, prediction, promise
+from manyheads.planning.advice_check import check_points
 from manyheads.planning.capacity_map import capacity_map, head_curve
-from manyheads.planning.prediction import freedom_law, predict
-from manyheads.planning.promise import promise
-from manyheads.planning.split import split
+from manyheads.planning.prediction import freedom_law, predict, split
 from manyheads.training import Run
 from manyheads.training.outcome import Check, Outcome, Progress
 
@@ -87,7 +85,7 @@ def test_the_constants_are_what_the_stored_rows_give(monkeypatch: pytest.MonkeyP
     assert found["SPREAD"] == [pytest.approx(prediction.SPREAD, rel=0.05)]
     np.testing.assert_allclose(found["LONG"], prediction.LONG, rtol=0.01)
     assert found["SOFTMAX, its spread"] == [
-        pytest.approx(prediction.SOFTMAX, rel=0.01),
+        pytest.approx(prediction.SOFTMAX_RATIO, rel=0.01),
         pytest.approx(prediction.SOFTMAX_SPREAD, rel=0.05),
     ]
     calibrated = {(row["items"], row["d_model"], row["degree"]) for row in calibration()}
@@ -295,17 +293,17 @@ def test_a_block_size_that_fails_is_given_up_at_once(monkeypatch: pytest.MonkeyP
 def test_trials_train_the_point_and_its_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
     advice = plan(relations=64, items=64, d_model=16)
     heads, width = advice.recommended.heads, advice.recommended.key_width
-    chosen = points(advice)
+    chosen = check_points(advice)
     assert chosen[0] == ("recommended", heads, width)
     assert {h for _, h, _ in chosen} == {heads // 2, heads, 2 * heads} - {0}
     seen = []
-    made = trials(advice, seeds=range(2), progress=lambda done, total: seen.append((done, total)))
+    made = check_advice(advice, seeds=range(2), progress=lambda done, total: seen.append((done, total)))
     assert seen[-1] == (2 * len(chosen), 2 * len(chosen))
     assert [(trial.heads, trial.key_width) for trial in made] == [(h, w) for _, h, w in chosen]
     assert made[0].reached
     assert made[0].mean is not None
     assert made[0].mean > 0.99
-    starved = next(trial for trial in made if trial.what == "twice the heads")
+    starved = next(trial for trial in made if trial.name == "twice the heads")
     assert starved.mean is not None
     assert starved.mean <= made[0].mean + 0.01
 
@@ -326,7 +324,7 @@ def test_an_interrupt_ends_the_trainings_that_run(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("manyheads.planning.advice_check.cores", lambda: 2)
     started = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
-        trials(plan(relations=64, items=64, d_model=16), seeds=range(2))
+        check_advice(plan(relations=64, items=64, d_model=16), seeds=range(2))
     assert time.monotonic() - started < 5
 
 
@@ -339,10 +337,10 @@ def test_trials_have_contexts_of_the_length_that_was_planned_for(monkeypatch: py
 
     monkeypatch.setattr("manyheads.planning.advice_check.train", none)
     with pytest.raises(InputError, match="seen"):
-        trials(plan(relations=10, items=10, d_model=8, context_length=8), seeds=[0])
+        check_advice(plan(relations=10, items=10, d_model=8, context_length=8), seeds=[0])
     assert set(seen) == {8}
     with pytest.raises(InputError, match="contexts have 16 items, more than the 10 there are"):
-        trials(plan(relations=10, items=10, d_model=8), seeds=[0])
+        check_advice(plan(relations=10, items=10, d_model=8), seeds=[0])
 
 
 def test_pictures_rows_are_the_laws_themselves() -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from manyheads.bounds.channel_cost import Shape
-from manyheads.bounds.counting import ln_graphs
 from manyheads.bounds.laws import constraint_positives, freedom_needed, freedom_split
-from manyheads.bounds.lower import LN2
+from manyheads.bounds.lower import LN2, ln_graphs
+from manyheads.bounds.shape import Shape
 from manyheads.errors import InputError
 from manyheads.problem.graph import MOST_ITEMS
+from manyheads.problem.graph_kinds import RELATION_SLOPE
 
 WIDEST = 2**20  # the largest d_model that is looked at
 
@@ -44,8 +44,21 @@ def relations_by_freedom(shape: Shape, *, items: int) -> int:
     return guess
 
 
-def relations_by_paper(shape: Shape, *, items: int, slope: float = 0.46) -> int:
-    """The paper's law read backwards: m' = D_Q·d/(0.46·log2 m), or with slope 1.19 for permutations."""
+def relations_by_paper(shape: Shape, *, items: int, slope: float = RELATION_SLOPE) -> int:
+    """The relations that fit by the paper's law (`laws.paper_key_budget`): m' = D_Q·d_model/(slope·log2 m).
+
+    Args:
+        shape: The query–key channel of the layer.
+        items: m, at least 2.
+        slope: Constant of the law; by default that of graphs which are no permutations, because a layer that holds
+            more than m relations holds no permutation.
+
+    Returns:
+        m', at most the number of ordered pairs.
+
+    Raises:
+        InputError: There are fewer than 2 items.
+    """
     return min(_pairs(items), math.floor(shape.query_budget * shape.d_model / (slope * math.log2(items))))
 
 
@@ -71,8 +84,18 @@ def d_model_by_freedom(*, items: int, relations: int, key_budget: int) -> int | 
     return WIDEST - _largest(lambda less: enough(WIDEST - less), WIDEST - 1)
 
 
-def d_model_by_paper(*, items: int, relations: int, key_budget: int, slope: float = 0.46) -> int:
-    """The paper's law read for d: 0.46·m'·log2 m/D_K, or with slope 1.19 as for permutations."""
+def d_model_by_paper(*, items: int, relations: int, key_budget: int, slope: float) -> int:
+    """The smallest d_model by the paper's law (`laws.paper_key_budget`): slope·m'·log2 m/D_K, rounded up.
+
+    Args:
+        items: m, at least 2.
+        relations: m'.
+        key_budget: D_K.
+        slope: `PERMUTATION_SLOPE` for permutations, `RELATION_SLOPE` for other graphs.
+
+    Returns:
+        d_model, at least 1.
+    """
     return max(1, math.ceil(slope * relations * math.log2(items) / key_budget))
 
 

@@ -18,6 +18,7 @@ from manyheads.capacity.search import Bracket, Search
 from manyheads.capacity.thresholds import Threshold, threshold
 from manyheads.errors import InputError
 from manyheads.problem.graph import Graph
+from manyheads.problem.graph_kinds import PERMUTATION_SLOPE, RELATION_SLOPE
 from manyheads.sweep import LayerTrainer, Progress, Record, Store, Workers, sweep, threads
 from manyheads.sweep.store.record import FINISHED
 from manyheads.training import Run
@@ -145,7 +146,9 @@ def measure(
 def predictions(like: Run, heads: Sequence[int], graph: Graph | None) -> tuple[dict[int, int], int]:
     """The key width to start from for each head count, and the largest key budget worth trying."""
     relations = _relations(like, graph)
-    paper = float(paper_key_budget(items=like.items, relations=relations, d_model=like.d_model, degree=like.degree))
+    permutation = like.graph == "permutation" if graph is None else graph.is_permutation
+    slope = PERMUTATION_SLOPE if permutation else RELATION_SLOPE
+    paper = float(paper_key_budget(items=like.items, relations=relations, d_model=like.d_model, slope=slope))
     widths = {
         count: freedom_key_width(items=like.items, relations=relations, d_model=like.d_model, heads=count)
         for count in heads

@@ -10,6 +10,7 @@ from manyheads.bounds import freedom_key_width, paper_key_budget
 from manyheads.capacity import Capacity
 from manyheads.drawing.curves import curve
 from manyheads.drawing.style import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILLION, look, panels
+from manyheads.problem.graph_kinds import PERMUTATION_SLOPE, RELATION_SLOPE
 
 LINES = (BLUE, VERMILLION, GREEN, ORANGE, PURPLE, SKY, BLACK)
 MARKERS = "osD^vPX"
@@ -70,7 +71,8 @@ def _laws(axes: Axes, capacity: Capacity) -> None:
         for h in {p.heads for p in capacity.curve}
     }
     freedom = min((heads * width for heads, width in widths.items() if width is not None), default=None)
-    paper = float(paper_key_budget(items=like.items, relations=relations, d_model=like.d_model, degree=like.degree))
+    slope = PERMUTATION_SLOPE if like.graph == "permutation" else RELATION_SLOPE
+    paper = float(paper_key_budget(items=like.items, relations=relations, d_model=like.d_model, slope=slope))
     for name, budget in (("degrees of freedom", freedom), ("the paper's law", paper)):
         if budget is not None:
             axes.axvline(budget, color=GREY, linestyle="--", linewidth=1)

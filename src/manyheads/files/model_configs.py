@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from manyheads.bounds.architectures import Architecture
+from manyheads.bounds.shape import Architecture
 from manyheads.errors import InputError
 from manyheads.files.atomic_files import read_whole
 from manyheads.files.gguf_files import GGUF_SUFFIX, read_gguf_metadata

@@ -13,10 +13,10 @@ from manyheads.papers.pictures import found_thresholds, legend, spread
 from manyheads.papers.rows import Rows
 from manyheads.papers.scale import Scale
 from manyheads.papers.verdict import Verdict, judged, missing
+from manyheads.problem.graph_kinds import RELATION_SLOPE
 from manyheads.training import Run
 
 TITLE = "Relations, not items: the capacity law over degrees"
-PAPER_SLOPE = 0.46
 FITTED = 16  # the paper's claim covers r ≤ 16
 
 
@@ -37,7 +37,7 @@ def draw(rows: Rows, scale: Scale) -> Figure:
             axes.errorbar(x, y, yerr=errors, fmt="o", color=BLUE, capsize=3, elinewidth=1)
             for panel, one in found:
                 place = (panel.law(), one.key_budget or 0)
-                below = place[1] < PAPER_SLOPE * place[0]  # where the lines run above the point
+                below = place[1] < RELATION_SLOPE * place[0]  # where the lines run above the point
                 axes.annotate(
                     f"r = {panel.degree}",
                     place,
@@ -54,7 +54,14 @@ def draw(rows: Rows, scale: Scale) -> Figure:
             axes.plot(
                 ends, line.slope * ends, color=BLUE, linewidth=1.4, label=f"fit, r ≤ {FITTED}: {line.slope:.2f} x"
             )
-            axes.plot(ends, PAPER_SLOPE * ends, color=GREY, linestyle="--", linewidth=1.2, label="the paper: 0.46 x")
+            axes.plot(
+                ends,
+                RELATION_SLOPE * ends,
+                color=GREY,
+                linestyle="--",
+                linewidth=1.2,
+                label=f"the paper: {RELATION_SLOPE} x",
+            )
         axes.set_xscale("log")
         axes.set_yscale("log")
         counting_axis(axes.xaxis)
@@ -70,8 +77,8 @@ def caption(rows: Rows, scale: Scale) -> str:
     found = found_thresholds(REGULAR, rows, scale)
     shares = ", ".join(f"{(one.key_budget or 0) / panel.law():.2f} at r = {panel.degree}" for panel, one in found)
     return (
-        f"m = 128, d_model = 32, D_K*/x: {shares}. The paper has one constant, {PAPER_SLOPE}, for all of r ≤ {FITTED}: "
-        "the key budget follows the relations, whether many items have few or few have many."
+        f"m = 128, d_model = 32, D_K*/x: {shares}. The paper has one constant, {RELATION_SLOPE}, for all of "
+        f"r ≤ {FITTED}: the key budget follows the relations, whether many items have few or few have many."
     )
 
 
@@ -87,7 +94,7 @@ def claims(rows: Rows, scale: Scale) -> list[Verdict]:
         f"slope {line.slope:.3f}, R² {line.r_squared:.3f}; D_K*/x from {min(shares):.2f} to {max(shares):.2f} "
         f"over r = 1 … {FITTED}"
     )
-    holds = abs(line.slope / PAPER_SLOPE - 1) <= 0.15 and line.r_squared >= 0.9
+    holds = abs(line.slope / RELATION_SLOPE - 1) <= 0.15 and line.r_squared >= 0.9
     why = "yardstick: slope within 15 %, R² ≥ 0.9; the paper's own value at r = 1 (Table 1) is 0.75 x"
     return [judged("9", nine, measured, holds, why)]
 
