@@ -101,7 +101,7 @@ def relations_that_fit(
 
     >>> answer = relations_that_fit(Shape(d_model=16, heads=8, key_width=3, key_heads=2), items=64)
     >>> answer.guaranteed, answer.likely
-    (6, 85)
+    (6, 61)
     """
     # The proof has one head of width 1 for each relation. Query heads that share a key head need a dimension of its
     # keys each.

@@ -37,7 +37,7 @@ D_MODELS = st.integers(1, 512)
 
 
 def test_the_check_values() -> None:
-    """laws.md, section 6."""
+    """docs/reference/laws.md, section 6."""
     assert [round(float(m * m * constraint_share(1 / m))) for m in (32, 64, 128, 256, 512)] == [
         122,
         297,
