@@ -16,6 +16,7 @@ from support.cases import CASES, SEED, Case
 from manyheads.certificate import certify
 from manyheads.cli import COMMANDS, main
 from manyheads.files import read_embedding, read_graph, read_layer, read_provenance, write_graph
+from manyheads.problem.problem import Problem
 
 ALL = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 
@@ -44,7 +45,7 @@ def test_compile_then_certify_from_the_files(case: Case, capsys: pytest.CaptureF
     np.testing.assert_array_equal(written.key, layer.key)
     assert read_graph("graph.csv") == graph
     np.testing.assert_array_equal(read_embedding("rows.npy"), embedding)
-    certificate = certify(layer, embedding, graph, context_length=case.lengths)
+    certificate = certify(layer, Problem(graph, embedding), context_length=case.lengths)
     assert compiled["certificate"] == json.loads(json.dumps(certificate.to_json()))
     # and again from what the files hold
     lengths = [] if case.context_length is None else ["--context-length", case.context_length]
@@ -61,7 +62,7 @@ def test_the_table_says_what_the_certificate_says(case: Case, capsys: pytest.Cap
     main(["compile", *case.arguments()])
     told, said = capsys.readouterr()
     graph, embedding, layer = case.build()
-    certificate = certify(layer, embedding, graph, context_length=case.lengths)
+    certificate = certify(layer, Problem(graph, embedding), context_length=case.lengths)
     assert said == ""
     assert " ".join(str(certificate).split()) in " ".join(told.split())
     assert max(map(len, told.splitlines())) <= 80

@@ -11,6 +11,7 @@ import pytest
 from manyheads import Graph, certify, gaussian, read_layer
 from manyheads.cli import main
 from manyheads.files import read_embedding, read_graph, read_provenance, write_embedding, write_graph
+from manyheads.problem.problem import Problem
 
 PROBLEM = ["--graph", "permutation:48", "--embedding", "gaussian:16"]
 FIT = ["compile", *PROBLEM, "--construction", "fit"]
@@ -30,7 +31,7 @@ def test_one_shape_is_fitted_certified_and_written(capsys: pytest.CaptureFixture
     assert (told["layer"]["heads"], told["layer"]["key_width"], told["map"]) == (3, 4, "none")
     assert {"wrong", "margin", "seconds", "step"} <= set(told["trace"][0])
     layer, graph, rows = read_layer("layer.safetensors"), read_graph("graph.csv"), read_embedding("rows.npy")
-    assert certify(layer, rows, graph).holds
+    assert certify(layer, Problem(graph, rows)).holds
     assert read_provenance("layer.safetensors")["construction"] == "fit"
     again = ["certify", "layer.safetensors", "--graph", "graph.csv", "--embedding", "rows.npy"]
     assert main(again) == 0

@@ -1,4 +1,4 @@
-"""docs/paper.md follows from the committed rows."""
+"""docs/results/paper.md follows from the committed rows."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from pathlib import Path
 import pytest
 
 from manyheads.cli.commands.paper import Paper
-from manyheads.papers import BEYOND, HOURS, NAMES, Rows, Scale, read_rows
-from manyheads.papers.page import page
+from manyheads.papers import BEYOND, CAPACITY, Rows, Scale, exhibit_names, read_rows
 from manyheads.papers.panel import Panel
+from manyheads.papers.paper_page import page
 from manyheads.papers.reproduction import report
 
 DOCS = Path(__file__).parents[2] / "docs"
-SHOWN = (*NAMES, *HOURS, *BEYOND)
+RESULTS = DOCS / "results"
+NAMES = exhibit_names(CAPACITY)
+SHOWN = (*NAMES, *exhibit_names(CAPACITY, hours=True), *exhibit_names(BEYOND))
 
 
 @pytest.fixture(scope="module")
@@ -24,16 +26,16 @@ def rows() -> Rows:
 
 
 def test_the_page_follows_from_the_rows(rows: Rows) -> None:
-    command = Paper(what=("all",), from_rows=Path("docs/data/paper.jsonl.gz"), out=Path("docs"))
-    assert page(report(SHOWN, rows, Scale(), origin=command._origin())) == (DOCS / "paper.md").read_text()
+    command = Paper(what=("all",), from_rows=Path("docs/data/paper.jsonl.gz"), out=Path("docs/results"))
+    assert page(report(SHOWN, rows, Scale(), origin=command._origin())) == (RESULTS / "paper.md").read_text()
 
 
 def test_every_picture_of_the_page_is_there() -> None:
-    pictures = re.findall(r"!\[.+?\]\((.+?)\)", (DOCS / "paper.md").read_text())
+    pictures = re.findall(r"!\[.+?\]\((.+?)\)", (RESULTS / "paper.md").read_text())
     assert len(pictures) >= len(NAMES)
     for picture in pictures:
-        assert (DOCS / picture).stat().st_size > 2_000
-        assert (DOCS / picture).with_suffix(".svg").exists()
+        assert (RESULTS / picture).stat().st_size > 2_000
+        assert (RESULTS / picture).with_suffix(".svg").exists()
 
 
 def test_other_rows_make_another_page(rows: Rows) -> None:

@@ -85,7 +85,7 @@ def test_checks_train_as_long_as_the_paper(monkeypatch: pytest.MonkeyPatch) -> N
         advice = plan(items=items, relations=items, d_model=d_model, rule=rule, context_length=16)
         with pytest.raises(InputError, match="seen"):
             check_advice(advice, seeds=[0])
-        assert {(run.steps, run.rule, run.items, run.d_model) for run in seen} == {(steps, rule, items, d_model)}
+        assert {(run.steps, str(run.rule), run.items, run.d_model) for run in seen} == {(steps, rule, items, d_model)}
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ def test_the_law_without_rounding_is_below_the_law_with_it() -> None:
 
 
 def test_the_prediction_is_near_what_was_measured_elsewhere() -> None:
-    """The paper's own thresholds (claims.md, reading notes: inferred, on coarse grids) were no part of calibration."""
+    """The paper's own thresholds (docs/reference/claims.md, reading notes) were not part of the calibration."""
     paper = {(64, 16): 20, (256, 32): 64, (512, 64): 56, (128, 32): 21, (256, 64): 24}
     for (items, d_model), threshold in paper.items():
         assert 0.7 * threshold <= predict(items=items, relations=items, d_model=d_model).key_budget <= 1.3 * threshold

@@ -26,6 +26,7 @@ from manyheads.cli.commands.retrieve import Retrieve
 from manyheads.cli.commands.train import Train
 from manyheads.cli.render.answer import Answer, Command, rendered
 from manyheads.errors import InputError
+from manyheads.layer.rules import Rule
 
 COMMANDS: dict[str, Callable[..., Command]] = {
     "plan": Plan,
@@ -103,6 +104,8 @@ def _plain(value: object) -> object:
             return {name: _plain(part) for name, part in value.items()}
         case list() | tuple():
             return [_plain(part) for part in value]
+        case Rule():
+            return value.name
         case float():
             return value if math.isfinite(value) else None
         case _:

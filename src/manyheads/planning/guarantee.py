@@ -15,6 +15,7 @@ from manyheads.errors import InputError
 from manyheads.layer.rules import MAX, Rule, rule_named
 from manyheads.problem.graph import Graph
 from manyheads.problem.incoherence import IncoherenceProfile, incoherence, realised_incoherence
+from manyheads.problem.problem import Problem
 
 ROWS = "on rows of length 1, no two of them equal or opposite"  # condition of one head for each relation
 NO_PROOF = "no proof with a stated constant"
@@ -147,7 +148,7 @@ def promise(graph: Graph, embedding: Float32[ndarray, "items d_model"]) -> Promi
         tried.append(size)
         blocks = pack(graph, size=size)
         # a block size that fails usually fails in its first tiles, and small blocks have many tiles
-        found = limit(graph, embedding, blocks, mu=worst.mu, until=lambda so_far: not so_far.is_open)
+        found = limit(Problem(graph, embedding), blocks, mu=worst.mu, until=lambda so_far: not so_far.is_open)
         if found.separates("best"):
             return Promise(
                 worst=worst,

@@ -34,12 +34,13 @@ class Certify:
         from manyheads.certificate import certify
         from manyheads.cli.render.certificate_table import layer_facts, shown_certificate
         from manyheads.files import read_layer, read_provenance
+        from manyheads.problem.problem import Problem as GraphProblem
 
         length = parse_context_length(self.context_length)
         layer, provenance = read_layer(self.layer), read_provenance(self.layer)
         graph, embedding = self.problem.load()
         with progress("certify") as report:
-            certificate = certify(layer, embedding, graph, context_length=length, progress=report)
+            certificate = certify(layer, GraphProblem(graph, embedding), context_length=length, progress=report)
         return Answer(
             facts={"layer": layer_facts(layer, provenance), "certificate": certificate.to_json()},
             shown=shown_certificate(certificate),

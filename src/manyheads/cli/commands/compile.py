@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from manyheads.certificate import Certificate
     from manyheads.layer.layer import Layer
     from manyheads.problem.graph import Graph
+    from manyheads.problem.problem import Problem as GraphProblem
 
 SMALLEST_HELP = (
     "Search for the smallest key budget. For fit: the smallest that certifies within --time-limit. Else the block size "
@@ -76,9 +77,11 @@ class Compile:
             shown_layer,
             shown_notes,
         )
+        from manyheads.problem.problem import Problem as GraphProblem
 
-        built = self.construction.build(graph, embedding, context_length=length)
-        layer, certificate = self._certified(built.layer, graph, embedding, length)
+        problem = GraphProblem(graph, embedding)
+        built = self.construction.build(problem, context_length=length)
+        layer, certificate = self._certified(built.layer, problem, length)
         provenance = self.provenance()
         written = self.files.write(graph, embedding, layer, provenance)
         return Answer(
@@ -99,8 +102,7 @@ class Compile:
     def _certified(
         self,
         layer: Layer,
-        graph: Graph,
-        embedding: Float32[ndarray, "items d_model"],
+        problem: GraphProblem,
         length: int | tuple[int, int] | None,
     ) -> tuple[Layer, Certificate | None]:
         """The layer with the threshold that was asked for, and its certificate where one was asked for."""
@@ -110,12 +112,12 @@ class Compile:
         if not self.certify:
             return layer, None
         with progress("certify") as report:
-            certificate = certify(layer, embedding, graph, context_length=length, progress=report)
+            certificate = certify(layer, problem, context_length=length, progress=report)
         if self.construction.threshold != "best":
             return layer, certificate
         layer = calibrate(layer, certificate)
         with progress("certify with the best threshold") as report:
-            return layer, certify(layer, embedding, graph, context_length=length, progress=report)
+            return layer, certify(layer, problem, context_length=length, progress=report)
 
     def provenance(self) -> dict[str, str | int]:
         """How the layer came about, as its file will say: the options that were given."""

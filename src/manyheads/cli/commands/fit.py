@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
@@ -19,17 +20,28 @@ from manyheads.cli.render.certificate_table import layer_facts, pairs_table, sho
 from manyheads.cli.render.progress_line import status
 from manyheads.errors import InputError
 from manyheads.files import read_layer
-from manyheads.fitting import Fitted, Found, Try, best_split, fit, grow, predicted_shape, smallest_fit
-from manyheads.fitting.descent import suitable_descent
+from manyheads.fitting import (
+    FitOptions,
+    FitProgress,
+    FitSearchResult,
+    Fitted,
+    ShapeTrial,
+    best_split,
+    fit,
+    grow,
+    predicted_shape,
+    smallest_fit,
+)
 from manyheads.fitting.folding import Map, linear_map, mapped, suitable_map
-from manyheads.fitting.layer_fit import RESTARTS
+from manyheads.fitting.options import RESTARTS, suitable_descent
+from manyheads.layer.rules import MAX, rule_named
 from manyheads.problem.graph import Graph
 from manyheads.problem.incoherence import IncoherenceProfile, incoherence
+from manyheads.problem.problem import Problem
 
 if TYPE_CHECKING:
     from manyheads.cli.commands.compile import Compile
 
-SECONDS = 60.0  # of a search, unless told otherwise
 PROFILE_BLOCK = 16
 
 Lengths = int | tuple[int, int] | None
@@ -49,29 +61,17 @@ def compile_fit(
 def _fitted(
     command: Compile, graph: Graph, embedding: Float32[ndarray, "items d_model"], length: Lengths, map: Map
 ) -> Answer:
-    options = command.fitting
-    seed, restarts = checked_seed("--seed", command.construction.seed), options.restarts or RESTARTS
-    # large problems share a step among the cores; small ones are done before the threads have met
-    suitable = suitable_descent(graph.items, embedding.shape[1])
-    threads = options.workers or (2 if graph.items >= 1024 else 1)
-    how = replace(suitable, steps=options.steps or suitable.steps, threads=threads)
+    options, problem = command.fitting, Problem(graph, embedding)
     with status("fit") as line:
+        settings = _settings(command, problem, length, map, progress=lambda progress: line(str(progress)))
         if options.warm_start is not None:
             start = read_layer(options.warm_start)
-            if options.rule not in (None, start.rule):
+            if options.rule is not None and rule_named(options.rule) is not start.rule:
                 raise InputError(f"--warm-start keeps the rule of its layer, {start.rule}: --rule does not go with it")
-            fitted = grow(
-                start, graph, embedding, seed=seed, context_length=length, map=map,
-                restarts=restarts, time_limit=options.time_limit, how=how,
-                progress=lambda standing: line(str(standing)),
-            )  # fmt: skip
+            fitted = grow(start, problem, options=settings)
         else:
             heads, key_width = _shape(command, graph, embedding.shape[1])
-            fitted = fit(
-                graph, embedding, heads=heads, key_width=key_width, seed=seed, restarts=restarts,
-                time_limit=options.time_limit, rule=options.rule or "max", context_length=length, map=map, how=how,
-                progress=lambda standing: line(str(standing)),
-            )  # fmt: skip
+            fitted = fit(problem, heads=heads, key_width=key_width, options=settings)
     provenance = command.provenance()
     written = command.files.write(graph, embedding, fitted.layer, provenance)
     profiles = _profiles(embedding, map)
@@ -84,7 +84,7 @@ def _fitted(
             "attempts": fitted.attempts,
             "steps": fitted.steps,
             "seconds": fitted.seconds,
-            "trace": [asdict(standing) | {"margin": standing.margin} for standing in fitted.trace],
+            "trace": [asdict(progress) | {"margin": progress.margin} for progress in fitted.trace],
             "written": [str(path) for path in written],
         },
         shown=[
@@ -93,6 +93,31 @@ def _fitted(
             *shown_files(written),
         ],
         yes=fitted.certificate.holds,
+    )
+
+
+def _settings(
+    command: Compile,
+    problem: Problem,
+    length: Lengths,
+    map: Map,
+    *,
+    progress: Callable[[FitProgress], None],
+    report: Callable[[ShapeTrial], None] | None = None,
+) -> FitOptions:
+    """The options of the command as those of the library."""
+    options, suitable = command.fitting, suitable_descent(problem.items, problem.d_model)
+    return FitOptions(
+        seed=checked_seed("--seed", command.construction.seed),
+        restarts=options.restarts or RESTARTS,
+        time_limit=options.time_limit,
+        rule=MAX if options.rule is None else rule_named(options.rule),
+        context_length=length,
+        map=map,
+        descent=replace(suitable, steps=options.steps or suitable.steps),
+        workers=options.workers,
+        progress=progress,
+        report=report,
     )
 
 
@@ -110,34 +135,22 @@ def _shape(command: Compile, graph: Graph, d_model: int) -> tuple[int, int]:
 def _searched(
     command: Compile, graph: Graph, embedding: Float32[ndarray, "items d_model"], length: Lengths, map: Map
 ) -> Answer:
-    options = command.fitting
-    seed = checked_seed("--seed", command.construction.seed)
-    limit = SECONDS if options.time_limit is None else options.time_limit
-    suitable = suitable_descent(graph.items, embedding.shape[1])
-    how = replace(suitable, steps=options.steps or suitable.steps)
-    rule = options.rule or "max"
+    options, problem = command.fitting, Problem(graph, embedding)
     with status("search") as line:
         best = "nothing certified yet"
 
-        def report(tried: Try) -> None:
+        def report(trial: ShapeTrial) -> None:
             nonlocal best
-            if tried.certified:
-                best = f"certified D_K {tried.key_budget}"
+            if trial.certified:
+                best = f"certified D_K {trial.key_budget}"
 
-        def watch(standing: object) -> None:
-            line(f"{best}; {standing}")
-
+        settings = _settings(
+            command, problem, length, map, progress=lambda progress: line(f"{best}; {progress}"), report=report
+        )
         if options.budget is not None:
-            found = best_split(
-                graph, embedding, key_budget=options.budget, seed=seed, time_limit=limit, rule=rule,
-                context_length=length, map=map, how=how, workers=options.workers, progress=watch, report=report,
-            )  # fmt: skip
+            found = best_split(problem, key_budget=options.budget, options=settings)
         else:
-            found = smallest_fit(
-                graph, embedding, seed=seed, time_limit=limit, max_budget=command.max_budget, heads=options.heads,
-                rule=rule, context_length=length, map=map, how=how, workers=options.workers, progress=watch,
-                report=report,
-            )  # fmt: skip
+            found = smallest_fit(problem, max_budget=command.max_budget, heads=options.heads, options=settings)
     provenance = command.provenance()
     written = command.files.write(graph, embedding, found.layer, provenance)
     return Answer(
@@ -145,7 +158,7 @@ def _searched(
             "layer": found.layer and layer_facts(found.layer, provenance),
             "certificate": found.certificate and found.certificate.to_json(),
             "map": map,
-            "tries": [asdict(tried) | {"key_budget": tried.key_budget} for tried in found.tries],
+            "tries": [asdict(trial) | {"key_budget": trial.key_budget} for trial in found.trials],
             "seconds": found.seconds,
             "written": [str(path) for path in written],
         },
@@ -179,31 +192,31 @@ def _shown_profiles(profiles: dict[str, IncoherenceProfile]) -> list[tuple[str, 
     ]
 
 
-def _shown_tries(found: Found, *, by_margin: bool) -> list[RenderableType]:
+def _shown_tries(found: FitSearchResult, *, by_margin: bool) -> list[RenderableType]:
     """Of each budget, or of each split, the try that came nearest."""
-    nearest: dict[tuple[int, ...], Try] = {}
+    nearest: dict[tuple[int, ...], ShapeTrial] = {}
     counts: dict[tuple[int, ...], int] = {}
-    for tried in found.tries:
-        place = (tried.heads, tried.key_width) if by_margin else (tried.key_budget,)
+    for trial in found.trials:
+        place = (trial.heads, trial.key_width) if by_margin else (trial.key_budget,)
         counts[place] = counts.get(place, 0) + 1
-        if place not in nearest or _rank(tried) > _rank(nearest[place]):
-            nearest[place] = tried
+        if place not in nearest or _rank(trial) > _rank(nearest[place]):
+            nearest[place] = trial
     table = Table(box=SIMPLE_HEAD)
     for heading in ("D_K", "heads × width", "tries", "pairs wrong", "normalised margin", "after"):
         table.add_column(heading, justify="right")
-    for where, tried in sorted(nearest.items(), reverse=not by_margin):
-        wrong = "certified" if tried.certified else f"{tried.wrong:,}"
-        margin = f"{tried.normalised_margin:.2e}" if tried.certified else ""
-        shape = f"{tried.heads} × {tried.key_width}"
-        table.add_row(str(tried.key_budget), shape, str(counts[where]), wrong, margin, f"{tried.seconds:.1f} s")
+    for where, trial in sorted(nearest.items(), reverse=not by_margin):
+        wrong = "certified" if trial.certified else f"{trial.wrong:,}"
+        margin = f"{trial.normalised_margin:.2e}" if trial.certified else ""
+        shape = f"{trial.heads} × {trial.key_width}"
+        table.add_row(str(trial.key_budget), shape, str(counts[where]), wrong, margin, f"{trial.seconds:.1f} s")
     if found.best is None:
-        verdict = f"nothing certified within {found.seconds:.0f} s and {len(found.tries)} tries"
+        verdict = f"nothing certified within {found.seconds:.0f} s and {len(found.trials)} tries"
     else:
         kind = "widest margin" if by_margin else "smallest certified key budget"
         shape = f"{found.best.heads} heads of width {found.best.key_width}"
-        verdict = f"{kind}: D_K {found.best.key_budget}, {shape}, of {len(found.tries)} tries in {found.seconds:.0f} s"
+        verdict = f"{kind}: D_K {found.best.key_budget}, {shape}, of {len(found.trials)} tries in {found.seconds:.0f} s"
     return [table, Text(f"{verdict}\n", style="bold")]
 
 
-def _rank(tried: Try) -> tuple[bool, float]:
-    return tried.certified, tried.normalised_margin if tried.certified else -float(np.float64(tried.wrong))
+def _rank(trial: ShapeTrial) -> tuple[bool, float]:
+    return trial.certified, trial.normalised_margin if trial.certified else -float(np.float64(trial.wrong))

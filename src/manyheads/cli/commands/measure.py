@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
+from manyheads.cli.options.problem_options import RuleOption
 from manyheads.cli.options.workers import asked_workers
 from manyheads.cli.render.answer import Answer, Flag
 from manyheads.errors import InputError
-from manyheads.training.run import Aggregation
+from manyheads.layer.rules import rule_named
 
 if TYPE_CHECKING:
     from jaxtyping import Float32
@@ -44,7 +45,7 @@ class Measure:
     """The items' names in the order of the embedding's rows: one a line, a .json list or vocabulary, a .gguf."""
     tensor: Annotated[str | None, tyro.conf.arg(metavar="NAME", help_behavior_hint="")] = None
     """Which tensor is the embedding, where a safetensors file holds several."""
-    rule: Aggregation = "max"
+    rule: RuleOption = "max"
     """The largest of the heads' scores, or the sum of their softmax shares in the context."""
     heads: Annotated[str, tyro.conf.arg(metavar="powers:N|all:N|LIST")] = "powers:16"
     """Head counts: the powers of two up to N, all up to N, or a list such as 1,3,6."""
@@ -148,7 +149,7 @@ class Measure:
             graph=kind if graph is None else fingerprint(graph),
             degree=int(degree or 1),
             embedding="gaussian" if embedding is None else fingerprint(embedding),
-            rule=self.rule,
+            rule=rule_named(self.rule),
             context=self.context,
             positive_weight=weight_for(graph, self.context),
             steps=step_limit(items, d_model, self.rule) if self.steps is None else self.steps,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import Field, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
+from manyheads.cli.options.problem_options import RuleOption
 from manyheads.cli.render.answer import Answer, Flag
 from manyheads.errors import InputError
 
@@ -40,7 +41,7 @@ class Plan:
     """Number of relations m'; a graph file says it too."""
     d_model: Whole = None
     """Width of the embedding; an embedding file says it too."""
-    rule: Literal["max", "softmax"] = "max"
+    rule: RuleOption = "max"
     """How heads are joined."""
     context_length: Whole = None
     """How many items a context has; the rule softmax asks for it."""

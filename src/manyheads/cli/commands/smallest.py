@@ -22,6 +22,7 @@ from manyheads.construct.conditions import require_permutation
 from manyheads.construct.smallest_construction import DRAWS
 from manyheads.construct.width_limit import Threshold
 from manyheads.problem.graph import Graph
+from manyheads.problem.problem import Problem
 
 if TYPE_CHECKING:
     from manyheads.cli.commands.compile import Compile
@@ -65,8 +66,7 @@ def _search(
     how = command.construction
     with status(f"search with {NAMES[threshold]} threshold") as report:
         return smallest(
-            graph,
-            embedding,
+            Problem(graph, embedding),
             threshold=threshold,
             seed=checked_seed("--seed", how.seed),
             block_sizes=None if how.block_size is None else [positive("--block-size", how.block_size)],

@@ -16,12 +16,9 @@ from manyheads.cli.options.problem_options import checked_seed
 from manyheads.errors import InputError
 
 if TYPE_CHECKING:
-    from jaxtyping import Float32
-    from numpy import ndarray
-
     from manyheads.construct import Signatures
     from manyheads.layer.layer import Layer
-    from manyheads.problem.graph import Graph
+    from manyheads.problem.problem import Problem
 
 Name = Literal["one-hot", "compressive", "softmax", "incoherent", "general", "fit"]
 Packing = Literal["equitable", "lemma"]
@@ -68,8 +65,7 @@ class Construction:
 
     def build(
         self,
-        graph: Graph,
-        embedding: Float32[ndarray, "items d_model"],
+        problem: Problem,
         *,
         context_length: int | tuple[int, int] | None,
     ) -> Built:
@@ -78,12 +74,10 @@ class Construction:
 
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", ConditionWarning)
-            built = self._build(graph, embedding, context_length)
+            built = self._build(problem, context_length)
         return Built(built.layer, (*dict.fromkeys(str(warning.message) for warning in caught), *built.notes))
 
-    def _build(
-        self, graph: Graph, embedding: Float32[ndarray, "items d_model"], context_length: int | tuple[int, int] | None
-    ) -> Built:
+    def _build(self, problem: Problem, context_length: int | tuple[int, int] | None) -> Built:
         from manyheads import construct
 
         functions: dict[Name, Callable[..., Layer]] = {
@@ -98,17 +92,17 @@ class Construction:
         arguments = self._arguments(inspect.signature(function).parameters)
         note = ""
         if self.block_size == "certificate":
-            choice = construct.block_by_certificate(graph, embedding, **arguments)
+            choice = construct.block_by_certificate(problem, **arguments)
             arguments["block_size"] = choice.block_size
             covers = "covers" if choice.theorem_applies else "does not cover"
             note = f"blocks of {choice.block_size}, found by certificate: Theorem B.5 {covers} them"
         if self.scale == "search":
             if not isinstance(context_length, int):
                 raise InputError("--scale search is for contexts of one length: give --context-length N")
-            mended = construct.mended_softmax(graph, embedding, context_length=context_length, **arguments)
+            mended = construct.mended_softmax(problem, context_length=context_length, **arguments)
             arguments["scale"] = mended.scale
             note = f"scale {mended.scale:.4g}, of {len(mended.trials)} tried the one with the widest window"
-        layer = function(graph, embedding, **arguments)
+        layer = function(problem, **arguments)
         return Built(layer if threshold is None else replace(layer, threshold=threshold), (note,) if note else ())
 
     def _arguments(self, parameters: Mapping[str, inspect.Parameter]) -> dict[str, Any]:

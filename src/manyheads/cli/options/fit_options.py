@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from manyheads.cli.commands.compile import Compile
 
 MapName = Literal["auto", "none", "whiten", "project", "project+whiten"]
-FitRule = Literal["max", "softmax"]
 OTHERS = ("block_size", "signatures", "packing", "constants", "scale", "threshold")  # of the paper's constructions
 MOST_WORKERS = 1024
 BY_SIZE = "(default: the cores for a search, for one layer 1, or 2 from 1,024 items on)"
@@ -32,7 +31,7 @@ class Fitting:
     """Number of heads, for fit."""
     budget: Annotated[int | None, tyro.conf.arg(metavar="D_K", help_behavior_hint="")] = None
     """Split this key budget into heads in the best way, for fit."""
-    rule: Annotated[FitRule | None, tyro.conf.arg(metavar="max|softmax", help_behavior_hint="(default: max)")] = None
+    rule: Annotated[str | None, tyro.conf.arg(metavar="max|softmax", help_behavior_hint="(default: max)")] = None
     """Which rule the layer of fit has; softmax needs a context length as well."""
     map: Annotated[
         MapName | None, tyro.conf.arg(metavar="MAP", help=MAP_HELP, help_behavior_hint="(default: auto)")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from manyheads.errors import InputError
+from manyheads.layer.rules import RULES
 
 if TYPE_CHECKING:
     from jaxtyping import Float32
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from manyheads.problem.graph import Graph
 
+RuleOption = Annotated[str, tyro.conf.arg(metavar="|".join(RULES))]  # a name, which rule_named looks up
 GRAPH_HELP = (
     "An edge list (.csv, .tsv), or a graph to draw: permutation:ITEMS, regular:ITEMS:DEGREE, random:ITEMS:RELATIONS, "
     "star-out:ITEMS, star-in:ITEMS or power-law:ITEMS:RELATIONS:EXPONENT."

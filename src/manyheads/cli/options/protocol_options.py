@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 
 import tyro
 
-from manyheads.training.run import Aggregation, Objective, Precision, Run
+from manyheads.cli.options.problem_options import RuleOption
+from manyheads.training.run import Objective, Precision, Run
 
 BY_GRAPH = "(default: context − 1 for permutations, else balanced)"
 
@@ -16,8 +17,8 @@ BY_GRAPH = "(default: context − 1 for permutations, else balanced)"
 class Protocol:
     """How a layer is trained and tested."""
 
-    rule: Aggregation = Run.rule
-    """The largest of the heads' scores, or the sum of their softmax shares in the context."""
+    rule: RuleOption = str(Run.rule)
+    """How the heads' scores are joined: the largest, the sum of their shares in the context, their sum, log Σ exp."""
     objective: Objective = Run.objective
     """Recognise relations, or pass on the related item's message through a frozen value map."""
     message_width: Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="(default: d_model)")] = None

@@ -75,7 +75,7 @@ def layer_facts(layer: Layer, provenance: Mapping[str, str | int]) -> dict[str, 
         "d_model": layer.d_model,
         "key_width": layer.key_width,
         "key_budget": layer.key_budget,
-        "rule": layer.rule,
+        "rule": str(layer.rule),
         "threshold": layer.threshold,
         "provenance": dict(provenance),
     }

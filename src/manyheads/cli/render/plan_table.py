@@ -19,6 +19,7 @@ from manyheads.cli.render.progress_line import progress
 from manyheads.errors import InputError
 from manyheads.files import check_writable
 from manyheads.files.atomic_files import picture_files
+from manyheads.layer.rules import MAX, rule_named
 from manyheads.planning import AdviceCheck, Plan, Promise, answers, check_advice, plan, promise
 from manyheads.planning.guarantee import MOST_ITEMS, ROWS
 from manyheads.problem.graph import Graph
@@ -141,7 +142,7 @@ def d_model_needed(asked: command.Plan, items: int, relations: int, graph: Graph
 
 
 def _law_rule(asked: command.Plan) -> str:
-    return "" if asked.rule == "max" else f"; for the rule max, and {asked.rule} takes more"
+    return "" if rule_named(asked.rule) is MAX else f"; for the rule max, and {asked.rule} takes more"
 
 
 def _shown(advice: Plan) -> list[RenderableType]:
