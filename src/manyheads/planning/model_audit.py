@@ -18,7 +18,7 @@ from numpy import ndarray
 from manyheads.bounds import Architecture, Neighbour, Shape, neighbours
 from manyheads.bounds.inverse import relations_by_bits, relations_by_freedom, relations_by_paper
 from manyheads.errors import InputError
-from manyheads.files.model_weights import read_model_weights
+from manyheads.files.model_files import read_model_weights
 from manyheads.planning.advice import BITS
 from manyheads.planning.architectures import architecture as architecture_named
 from manyheads.problem.incoherence import IncoherenceProfile, incoherence

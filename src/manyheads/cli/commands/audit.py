@@ -72,7 +72,7 @@ class Audit:
 
     def architecture(self) -> Architecture:
         """By its name, or from a file."""
-        from manyheads.files.model_configs import read_architecture
+        from manyheads.files.model_files import read_architecture
         from manyheads.planning.architectures import ARCHITECTURES, architecture
 
         path = Path(self.model)
