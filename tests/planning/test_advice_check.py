@@ -10,7 +10,7 @@ from manyheads import InputError
 from manyheads.planning import check_advice, plan
 from manyheads.planning.advice_check import check_points
 from manyheads.training import Run
-from manyheads.training.outcome import Check, Outcome, Progress
+from manyheads.training.outcome import Check, OnCheck, Outcome
 
 
 def test_trials_train_the_point_and_its_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -34,7 +34,7 @@ def test_trials_train_the_point_and_its_neighbours(monkeypatch: pytest.MonkeyPat
 def test_an_interrupt_ends_the_trainings_that_run(monkeypatch: pytest.MonkeyPatch) -> None:
     begun = []
 
-    def endless(run: Run, *, progress: Progress | None = None, **_: object) -> Outcome:
+    def endless(run: Run, *, progress: OnCheck | None = None, **_: object) -> Outcome:
         begun.append(run)
         if len(begun) == 1:
             raise KeyboardInterrupt
@@ -55,7 +55,7 @@ def test_trials_have_contexts_of_the_length_that_was_planned_for(monkeypatch: py
     seen = []
 
     def none(run: Run, **_: object) -> Outcome:
-        seen.append(run.context)
+        seen.append(run.task.context)
         raise InputError("seen")
 
     monkeypatch.setattr("manyheads.planning.advice_check.train", none)
@@ -85,7 +85,9 @@ def test_checks_train_as_long_as_the_paper(monkeypatch: pytest.MonkeyPatch) -> N
         advice = plan(items=items, relations=items, d_model=d_model, rule=rule, context_length=16)
         with pytest.raises(InputError, match="seen"):
             check_advice(advice, seeds=[0])
-        assert {(run.steps, str(run.rule), run.items, run.d_model) for run in seen} == {(steps, rule, items, d_model)}
+        assert {(run.protocol.steps, str(run.rule), run.items, run.task.d_model) for run in seen} == {
+            (steps, rule, items, d_model)
+        }
 
 
 @pytest.mark.parametrize(
@@ -104,4 +106,4 @@ def test_a_check_draws_the_graph_that_the_plan_is_for(
     monkeypatch.setattr("manyheads.planning.advice_check.train", none)
     with pytest.raises(InputError, match="seen"):
         check_advice(plan(items=64, relations=relations, d_model=16, permutation=permutation), seeds=[0])
-    assert {run.graph.split(":")[0] for run in seen} == {kind}
+    assert {str(run.fields["graph"]).split(":")[0] for run in seen} == {kind}

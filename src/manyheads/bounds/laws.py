@@ -28,8 +28,8 @@ def paper_key_budget(*, items: Given, relations: Given, d_model: Given, slope: f
         items: m, at least 1.
         relations: m', at least 1.
         d_model: Width of the embedding.
-        slope: `PERMUTATION_SLOPE` for permutations, `RELATION_SLOPE` for other graphs; the kind of a graph knows it
-            (`problem.graph_kinds`). It has no default: the two differ by a factor of 2.6.
+        slope: `PERMUTATION_SLOPE` for permutations, `RELATION_SLOPE` for other graphs; `paper_slope`
+            of `problem.graph_kinds` knows it. It has no default: the two differ by a factor of 2.6.
 
     Returns:
         The key budget, in key dimensions.
