@@ -8,7 +8,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from manyheads.papers import Row, Rows, Scale, exhibit
+from manyheads.papers import Row, Rows, Scale, exhibit_named
 from manyheads.papers.exhibits.clocks import BuildClock, SplitClock
 from manyheads.papers.exhibits.constructions import Build
 from manyheads.papers.exhibits.softmax_trials import NeededWidth, SampledContexts
@@ -83,6 +83,6 @@ def roughly(figure: Figure, stem: Path) -> tuple[Path]:
 
 def outcomes(name: str, make: Callable[[Meant], Row], scale: Scale = QUICK) -> dict[str, str]:
     """The verdicts of an exhibit whose rows are all made so."""
-    module = exhibit(name)
+    module = exhibit_named(name)
     rows = Rows([make(run) for run in module.runs(scale)])
     return {verdict.claim: verdict.outcome for verdict in module.claims(rows, scale)}
