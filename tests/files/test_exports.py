@@ -74,7 +74,7 @@ def test_torchs_file_is_a_layer_file_too(tmp_path: Path) -> None:
 
 def test_torch_batches_and_trains(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
-    from manyheads.files.exports.standalone.attention import Attention
+    from manyheads.files.standalone.attention import Attention
 
     layer, embedding = layer_of("softmax"), gaussian(ITEMS, D_MODEL, seed=1)
     write_export(tmp_path / "out", layer, to="torch")
@@ -118,7 +118,7 @@ def test_transformer_lens_attends_alike(tmp_path: Path) -> None:
     pytest.importorskip("transformer_lens.HookedTransformer", reason="TransformerLens 4 has no HookedTransformer")
     import torch
 
-    from manyheads.files.exports.standalone.hooked import load
+    from manyheads.files.standalone.hooked import load
 
     embedding = gaussian(ITEMS, D_MODEL, seed=1)
     for rule in RULES:

@@ -42,7 +42,7 @@ def simulate(graph: AnyGraph, length: int, rate: float, rng: np.random.Generator
 
 
 class SplitMix:
-    """native/random.hpp, written again."""
+    """native/engine/random.hpp, written again."""
 
     def __init__(self, key: int, stream: int, index: int) -> None:
         self.state = self.mix((self.mix((key + GOLDEN * (stream + 1)) & MASK) + GOLDEN * (index + 1)) & MASK)
@@ -62,7 +62,7 @@ class SplitMix:
 
 
 def redraw(given: Problem, stream: int, index: int) -> list[int]:
-    """native/contexts.hpp, written again: every random number in its place."""
+    """native/engine/contexts.hpp, written again: every random number in its place."""
     random, graph, length = SplitMix(given.context_key, stream, index), given.graph, given.context
     context: list[int] = []
     while len(context) < length:

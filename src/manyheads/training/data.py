@@ -51,7 +51,7 @@ class Problem:
     context_key: int  # 64 bits
 
     def contexts(self, stream: Stream, start: int, count: int) -> Int32[ndarray, "count context"]:
-        """Contexts start … start + count − 1 of a stream, each a row of distinct items (see native/contexts.hpp)."""
+        """Contexts start … start + count − 1 of a stream, each a row of distinct items (native/engine/contexts.hpp)."""
         return contexts(
             self.graph.row_starts, self.graph.targets, self.context, self.target_rate, self.context_key,
             int(stream), start, count,

@@ -73,7 +73,7 @@ class Audit:
     def architecture(self) -> Architecture:
         """By its name, or from a file."""
         from manyheads.bounds.architectures import ARCHITECTURES, architecture
-        from manyheads.files.model_configs import read_architecture
+        from manyheads.files.model_files import read_architecture
 
         path = Path(self.model)
         if self.model.lower() in ARCHITECTURES or not (

@@ -13,7 +13,7 @@ from rich.text import Text
 from manyheads.bounds.architectures import Architecture
 from manyheads.cli.render.certificate_table import impossible, in_heads, pairs_table
 from manyheads.cli.render.progress_line import progress
-from manyheads.files.model_weights import read_model_weights
+from manyheads.files.model_files import read_model_weights
 from manyheads.planning.geometry import (
     EmbeddingGeometry,
     HeadGeometry,

@@ -13,8 +13,7 @@ from numpy import ndarray
 from manyheads.block.block_data import frozen_table
 from manyheads.block.block_run import BlockRun, Precision, Reduction
 from manyheads.errors import InputError
-from manyheads.files.token_rankings import read_ranking
-from manyheads.files.token_tables import KNOWN, read_token_table
+from manyheads.files.token_tables import KNOWN, read_ranking, read_token_table
 from manyheads.training.run import fingerprint
 
 BLOCK_HEADS = (1, 2, 4, 8)  # the paper's, at every size
