@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from support.made_up import roughly
+from support.surface import finished, surface_row
 
 from manyheads.bounds import freedom_split
 from manyheads.cli import main
@@ -25,38 +25,10 @@ from manyheads.papers.panel import HEADS, Panel
 from manyheads.papers.paper_page import page
 from manyheads.papers.reproduction import draw_pictures, report
 from manyheads.papers.rows import write_rows
-from manyheads.papers.threshold_search import SearchTrail, ThresholdSearch
-from manyheads.sweep.store.record import Meant
 from manyheads.training import Run
 
 QUICK = Scale(quick=True, seeds=2)
-
-
 NAMES, BEYOND = exhibit_names(CAPACITY), exhibit_names(COLLECTION)
-
-
-def need(run: Run) -> int:
-    """The key width that so many heads need: least in all with three heads, and never enough with one."""
-    ideal = {1: 99, 2: 12, 3: 6}.get(run.heads, 5 + run.heads // 8)
-    length = {8: 1.5, 16: 1.0, 32: 0.75, 64: 0.5}[run.context]
-    return math.ceil(ideal * length * (20_000 / run.steps) ** 0.25)
-
-
-def row(run: Meant, *, works: Callable[[Run], bool] = lambda run: run.key_width >= need(run)) -> Row:
-    """Exact recovery needs one more in width, and never comes where the run stops early."""
-    assert isinstance(run, Run)
-    good = works(run)
-    exact = run.key_width > need(run) and run.stop_above >= 1
-    scores = {"micro_f1": 0.999 if good else 0.5 + 0.001 * run.seed, "exact_errors": 0 if exact else 3}
-    return Row(run.id, "layer", "converged" if good else "limit", scores, run.steps, 0.1)
-
-
-def finished(search: ThresholdSearch, made: Callable[[Run], Row] = row) -> tuple[SearchTrail, Rows, int]:
-    """The search to its end, with the missing rows made in rounds."""
-    rows, rounds = Rows(()), 0
-    while missing := search.follow(rows).missing:
-        rows, rounds = rows.joined(Rows(map(made, missing))), rounds + 1
-    return search.follow(rows), rows, rounds
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +38,7 @@ def rows() -> Rows:
     listed = [run for module in modules for run in module.runs(QUICK)]
     searches = {search for module in modules for search in module.searches(QUICK)}
     found = [one for trail, known, _ in map(finished, searches) for one in known.of(trail.runs)]
-    return Rows([*map(row, listed), *found], machine={"cpu": "made up"})
+    return Rows([*map(surface_row, listed), *found], machine={"cpu": "made up"})
 
 
 def test_the_grid_is_set_beside_the_search(rows: Rows) -> None:

@@ -11,7 +11,7 @@ from support.made_up import BUILDS, made_up, made_up_scores, outcomes, trial_row
 
 from manyheads.papers import Row, Scale
 from manyheads.papers.exhibits.constructions import Build, ConstantResult, _needed
-from manyheads.sweep.store.record import Meant
+from manyheads.sweep.store.record import Storable
 
 
 @pytest.mark.parametrize("build", BUILDS, ids=lambda build: f"{build.construction}-{build.graph}")
@@ -35,8 +35,8 @@ def test_builds_that_fail_say_so() -> None:
 
 
 def test_each_construction_has_to_work_somewhere() -> None:
-    def without(construction: str, *, at_best: bool = False) -> Callable[[Meant], Row]:
-        def row(run: Meant) -> Row:
+    def without(construction: str, *, at_best: bool = False) -> Callable[[Storable], Row]:
+        def row(run: Storable) -> Row:
             assert isinstance(run, Build)
             lost = {"paper": 0} if at_best else {"paper": 0, "best": 0}
             return trial_row(run, {**made_up_scores(run), **(lost if run.construction == construction else {})})

@@ -7,13 +7,13 @@ from importlib import import_module
 import numpy as np
 import pytest
 from support.made_up import made_up, made_up_scores, outcomes, trial_row
+from support.runs import make_run
 
 from manyheads import gaussian
 from manyheads.construct import Block
 from manyheads.papers import Row
 from manyheads.papers.exhibits.clocks import BuildClock, SplitClock, quickest
-from manyheads.sweep.store.record import Meant
-from manyheads.training import Run
+from manyheads.sweep.store.record import Storable
 
 
 def test_the_quickest_round_counts() -> None:
@@ -43,7 +43,7 @@ def test_torch_computes_the_layers_scores() -> None:
     from manyheads.papers.exhibits.clocks import _channel, _tensors
     from manyheads.training.data import initial_weights
 
-    run = Run(64, 16, 4, 5, seed=0, context=8)
+    run = make_run(64, 16, 4, 5, seed=0, context=8)
     rows, query, key = _tensors(run)
     expected = Layer(*initial_weights(run), 0.0).head_scores(gaussian(64, 16, seed=0)[:8])
     np.testing.assert_allclose(_channel(rows, query, key, 4).numpy(), expected, atol=1e-5)
@@ -51,7 +51,7 @@ def test_torch_computes_the_layers_scores() -> None:
 
 
 def test_a_level_cost_reproduces_and_a_rising_one_differs() -> None:
-    def rising(run: Meant) -> Row:
+    def rising(run: Storable) -> Row:
         assert isinstance(run, SplitClock)
         return trial_row(run, {str(heads): 100.0 + heads * (run.channel == "kernel") for heads in run.splits})
 
@@ -78,7 +78,7 @@ def test_multiply_adds_are_those_of_the_products(monkeypatch: pytest.MonkeyPatch
 
 
 def test_the_exponent_decides() -> None:
-    def power(run: Meant, exponent: float, more: int = 1) -> Row:
+    def power(run: Storable, exponent: float, more: int = 1) -> Row:
         assert isinstance(run, BuildClock)
         scores = made_up_scores(run)
         counted = more * int(scores["multiply_adds"] or 0)

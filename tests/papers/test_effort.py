@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from support.runs import make_run
 
 from manyheads.papers import Scale
 from manyheads.papers.effort import Speed
 from manyheads.papers.exhibits.clocks import SplitClock
 from manyheads.papers.head_count.head_count_tables import SETTING, TWO_LAYERS
-from manyheads.training import Run
 
 
 def test_estimates_grow_with_the_work() -> None:
     from manyheads.papers.effort import Speed
 
     speed = Speed()
-    small, large = ([Run(64, 16, 4, 5, seed=0, steps=steps)] for steps in (1_000, 100_000))
+    small, large = ([make_run(64, 16, 4, 5, seed=0, steps=steps)] for steps in (1_000, 100_000))
     assert speed.seconds(large) == pytest.approx(100 * speed.seconds(small))
     assert np.isfinite(speed.seconds(large))
     assert speed.seconds(large) > 0

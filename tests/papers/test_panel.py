@@ -30,11 +30,11 @@ def test_the_papers_points_are_all_there() -> None:
 
 
 def test_seeds_and_limits_are_the_papers() -> None:
-    limits = {(panel.items, panel.d_model): panel.run(1, 8, 0, Scale()).steps for panel in THRESHOLDS}
+    limits = {(panel.items, panel.d_model): panel.run(1, 8, 0, Scale()).protocol.steps for panel in THRESHOLDS}
     assert limits[4096, 512] == 200_000
     assert limits[256, 16] == 30_000
     assert limits[64, 16] == 20_000
-    assert {panel.run(1, 8, 0, Scale()).steps for panel in SOFTMAX} == {80_000}
+    assert {panel.run(1, 8, 0, Scale()).protocol.steps for panel in SOFTMAX} == {80_000}
     seeds = {(panel.items, panel.d_model): len(panel.seeds(Scale())) for panel in THRESHOLDS}
     assert {at: count for at, count in seeds.items() if count != 10} == {(2048, 256): 3, (4096, 512): 3}
     assert {len(panel.seeds(Scale())) for panel in SOFTMAX} == {3}

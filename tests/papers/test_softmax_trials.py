@@ -27,7 +27,7 @@ from manyheads.papers.exhibits.softmax_trials import (
     smallest_width,
 )
 from manyheads.problem.problem import Problem
-from manyheads.sweep.store.record import Meant
+from manyheads.sweep.store.record import Storable
 
 FINE = Scale(seeds=2, up_to=512)
 
@@ -79,7 +79,7 @@ def test_attention_is_the_layers_score() -> None:
 
 
 def test_published_contexts_decide_the_claim() -> None:
-    def failing(run: Meant, *, mended: bool, share: float) -> Row:
+    def failing(run: Storable, *, mended: bool, share: float) -> Row:
         assert isinstance(run, SampledContexts)
         wrong = int(share * run.contexts) if bool(run.calibration) == mended else 0
         return trial_row(run, {**made_up_scores(run), "wrong": wrong})

@@ -257,9 +257,9 @@ def _first(config: Mapping[str, Any], names: Sequence[str], path: Path) -> int |
     return None
 
 
-def _needed(value: int | None, what: str, path: Path) -> int:
+def _needed(value: int | None, name: str, path: Path) -> int:
     if value is None:
-        raise InputError(f"{path} does not say its {what}")
+        raise InputError(f"{path} does not say its {name}")
     return value
 
 
