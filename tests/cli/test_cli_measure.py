@@ -18,7 +18,7 @@ from matplotlib.image import imread
 from rich.console import Console
 
 from manyheads import Store, gaussian, permutation_graph, write_embedding, write_graph
-from manyheads.capacity import Bracket, Goal, Point, Watch
+from manyheads.capacity import Bracket, Goal, MeasureProgress, Point
 from manyheads.cli import main
 from manyheads.cli.render.measure_display import picture, standing, watching
 
@@ -163,7 +163,7 @@ def test_ctrl_c_says_what_is_stored_and_how_to_go_on() -> None:
     assert said.splitlines()[-1] == f"manyheads: {sentence}"
 
 
-WATCH = Watch(
+WATCH = MeasureProgress(
     trained=20,
     left=40,
     brackets={1: Bracket(3, None, 6), 2: Bracket(4, 6, 5), 4: Bracket(2, 3, None)},
@@ -198,4 +198,4 @@ def test_where_nobody_watches_there_is_a_line_now_and_then(
 
 
 def test_standing_without_a_rate_promises_no_time() -> None:
-    assert "left" not in standing(Watch(0, 40, {}, (), None), 0.0)
+    assert "left" not in standing(MeasureProgress(0, 40, {}, (), None), 0.0)

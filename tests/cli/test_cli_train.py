@@ -8,20 +8,20 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from support.runs import changed, make_run
 
 from manyheads.cli import main
 from manyheads.cli.commands.train import standing
 from manyheads.cli.options.protocol_options import Protocol
 from manyheads.files import read_embedding, read_graph, read_layer, read_provenance
-from manyheads.training import Check, Run, train
-from manyheads.training.data import problem_of
+from manyheads.training import Check, train
+from manyheads.training.data import training_data
 
-RUN = Run(32, 16, 2, 6, seed=3, steps=1_500)
+RUN = make_run(32, 16, 2, 6, seed=3, steps=1_500)
 WORDS = ["--graph", "permutation:32", "--embedding", "gaussian:16", "--heads", "2", "--key-width", "6", "--seed", "3"]
 FILES = ["-o", "layer.safetensors", "--save-graph", "graph.csv", "--save-embedding", "rows.npy"]
 
@@ -35,7 +35,7 @@ def _in_a_new_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 def test_the_run_is_the_librarys(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["train", *WORDS, "--steps", "1500", *FILES, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    outcome, problem = train(RUN), problem_of(RUN)
+    outcome, problem = train(RUN), training_data(RUN)
     assert told["run"]["id"] == RUN.id
     assert (told["micro_f1"], told["steps"], told["stopped"]) == (outcome.micro_f1, 1_500, "limit")
     assert (told["exact_errors"], told["margin"]) == (outcome.exact_errors, outcome.margin)
@@ -44,7 +44,7 @@ def test_the_run_is_the_librarys(capsys: pytest.CaptureFixture[str]) -> None:
     np.testing.assert_array_equal(written.query, outcome.layer.query)
     assert read_provenance("layer.safetensors")["run"] == RUN.id
     assert read_graph("graph.csv") == problem.graph
-    np.testing.assert_array_equal(read_embedding("rows.npy"), problem.embedding)
+    np.testing.assert_array_equal(read_embedding("rows.npy"), problem.rows)
     # its files are a problem of their own, on which the same layer has the same errors
     assert main(["certify", "layer.safetensors", "--graph", "graph.csv", "--embedding", "rows.npy", "--json"]) == 1
     certificate = json.loads(capsys.readouterr().out)["certificate"]
@@ -71,8 +71,8 @@ def test_a_given_graph_and_embedding_are_trained_on(capsys: pytest.CaptureFixtur
 
 def test_every_constant_of_the_run_is_an_option() -> None:
     told = {"items", "d_model", "heads", "key_width", "seed", "problem_seed", "graph", "degree", "embedding"}
-    assert vars(Protocol()).keys() | told == vars(RUN).keys()
-    assert replace(RUN, **vars(Protocol())) == replace(RUN, steps=Run.steps)
+    assert vars(Protocol()).keys() | told == RUN.fields.keys() - {"protocol"}
+    assert changed(RUN, **vars(Protocol())) == changed(RUN, steps=20_000)
 
 
 @pytest.mark.parametrize(
@@ -103,10 +103,10 @@ def test_a_run_that_diverges_is_a_no_and_leaves_no_layer(capsys: pytest.CaptureF
     ("words", "says"),
     [
         (["--context", "33"], "33 distinct items cannot be drawn from 32"),
-        (["--graph", "regular:32:32"], "cannot have degree 32"),
+        (["--graph", "regular:32:32"], "degree 1 to 31, not 32"),
         (["--graph", "regular:32"], "is not of the form regular:ITEMS:DEGREE"),
         (["--graph", "nowhere.csv"], "nowhere.csv"),
-        (["--embedding", "gaussian:0"], "d_model must be at least 1"),
+        (["--embedding", "gaussian:0"], "d_model of at least 1"),
         (["--heads", "0"], "heads must be at least 1"),
         (["--labels", "names.txt"], "--labels does not apply"),
         (["--tensor", "rows"], "--tensor does not apply"),
@@ -126,7 +126,7 @@ def test_bad_input_is_one_sentence(words: list[str], says: str, capsys: pytest.C
 
 def test_progress_says_where_the_run_stands() -> None:
     check = Check(step=1_000, score=0.5, loss=0.1)
-    run = replace(RUN, steps=20_000)
+    run = changed(RUN, steps=20_000)
     assert standing(run, check, 10.0) == "step 1,000/20,000, validation F1 0.5000, 100 steps/s, 0:03:10 left"
 
 

@@ -1,4 +1,4 @@
-"""docs/results/paper.md follows from the committed rows."""
+"""The page of the capacity paper follows from the committed rows."""
 
 from __future__ import annotations
 
@@ -9,14 +9,21 @@ from pathlib import Path
 import pytest
 
 from manyheads.cli.commands.paper import Paper
-from manyheads.papers import BEYOND, HOURS, NAMES, Rows, Scale, read_rows
-from manyheads.papers.page import page
+from manyheads.papers import BEYOND, CAPACITY, Rows, Scale, exhibit_names, read_rows
 from manyheads.papers.panel import Panel
+from manyheads.papers.paper_page import page
 from manyheads.papers.reproduction import report
 
 DOCS = Path(__file__).parents[2] / "docs"
+
+
 RESULTS = DOCS / "results"
-SHOWN = (*NAMES, *HOURS, *BEYOND)
+
+
+NAMES = exhibit_names(CAPACITY)
+
+
+SHOWN = (*NAMES, *exhibit_names(CAPACITY, hours=True), *exhibit_names(BEYOND))
 
 
 @pytest.fixture(scope="module")

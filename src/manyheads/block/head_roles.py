@@ -1,7 +1,7 @@
 """The roles of the heads of a trained block: how much each head attends to the pair that contains the successor.
 
-Construction II gives each head a part of the sources. The attention, query by query, shows whether training finds such
-a partition too.
+Construction II gives each head a part of the sources. The attention, query by query, shows whether training also
+finds a partition.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def head_work(
     from torch.nn.functional import layer_norm
 
     from manyheads.block.block_network import attention, encode, initial_weights, stack_weights
-    from manyheads.training.devices import device_named
+    from manyheads.training.batched_runs import device_named
 
     place = device_named(device)
     structure = initial_weights(run)

@@ -1,6 +1,6 @@
 """Descent: one attempt to separate all pairs by full gradients of a squared hinge, and then to widen the window.
 
-Every step looks at all m² pairs exactly (survey.hpp of the native code). A pair without a relation costs the square of
+Every step looks at all m² pairs exactly (native/fitting/survey.hpp). A pair without a relation costs the square of
 each head's score above τ − 1. A relation costs the square of its best head's score below τ + 1. τ is learned with the
 weights. Once a threshold separates, further steps at a falling rate widen the window; the weights with the widest
 window for their size are kept.
@@ -54,7 +54,7 @@ class DescentResult:
 class Engine:
     """The native engine on one problem and one shape."""
 
-    SLACK = 0.95  # under softmax this part of the ratio is enough, here as in fitting.hpp of the native code
+    SLACK = 0.95  # under softmax this part of the ratio is enough, here as in native/fitting/fitting.hpp
 
     def __init__(
         self,

@@ -12,6 +12,7 @@ import numpy as np
 from numpy import ndarray
 
 from manyheads.errors import InputError
+from manyheads.problem.graph import Graph
 
 MARKS = ("", "Ġ", "▁", " ")  # before a token that begins a word; the tokenisers differ in the mark
 SHOWN = 20  # missing names in one message
@@ -125,3 +126,8 @@ def near_names(name: str, known: Iterable[str]) -> list[str]:
     """Up to three known names, without their marks, that are spelt nearly like this one."""
     unmarked = [one.lstrip("".join(MARKS)) for one in known]
     return list(dict.fromkeys(difflib.get_close_matches(name, unmarked, n=3)))
+
+
+def given_name(thing: Graph | Embedding | ndarray) -> str:
+    """How a run's fields name a graph or an embedding that was handed in: given:FINGERPRINT."""
+    return f"{GIVEN}:{(Embedding(thing) if isinstance(thing, ndarray) else thing).fingerprint}"

@@ -12,7 +12,7 @@ from manyheads.cli.render.answer import Answer, Flag
 from manyheads.errors import InputError
 
 if TYPE_CHECKING:
-    from manyheads.bounds.architectures import Architecture
+    from manyheads.bounds.shape import Architecture
 
 Whole = Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="")]
 
@@ -72,8 +72,8 @@ class Audit:
 
     def architecture(self) -> Architecture:
         """By its name, or from a file."""
-        from manyheads.bounds.architectures import ARCHITECTURES, architecture
-        from manyheads.files.model_configs import read_architecture
+        from manyheads.files.model_files import read_architecture
+        from manyheads.planning.architectures import ARCHITECTURES, architecture
 
         path = Path(self.model)
         if self.model.lower() in ARCHITECTURES or not (

@@ -143,7 +143,7 @@ def timed(rounds: int, peers: Sequence[Peer]) -> tuple[Times, list[float]]:
 def row_of(shape: Shape, peers: Sequence[Peer], times: Times, peaks: Sequence[float], scaling: Sequence[float]) -> Row:
     """What the timings say about one shape; ratios to peers are taken within a round."""
     from manyheads.cli.commands.contenders import NATIVE, ONE_THREAD, WHOLE, native_loss
-    from manyheads.training.native import step_flops
+    from manyheads.training.engines import step_flops
 
     training, whole, single = ([t.microseconds for t in times[c.name, shape]] for c in (NATIVE, WHOLE, ONE_THREAD))
     flops = step_flops(shape.run(seed=0))

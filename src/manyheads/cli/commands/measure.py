@@ -13,15 +13,10 @@ from manyheads.cli.options.problem_options import RuleOption
 from manyheads.cli.options.workers import asked_workers
 from manyheads.cli.render.answer import Answer, Flag
 from manyheads.errors import InputError
-from manyheads.layer.rules import rule_named
 
 if TYPE_CHECKING:
-    from jaxtyping import Float32
-    from numpy import ndarray
-
     from manyheads.capacity import Goal
-    from manyheads.problem.graph import Graph
-    from manyheads.training import Run
+    from manyheads.training import Task
 
 Size = Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="(read off a file where one is given)")]
 
@@ -79,31 +74,34 @@ class Measure:
 
     def run(self) -> Answer:
         """Measure, draw, tell."""
-        from manyheads.capacity import Budget, measure
+        from manyheads.capacity import Budget, measure, measure_protocol
         from manyheads.cli.render.capacity_table import capacity_facts, shown_capacity
         from manyheads.cli.render.measure_display import watching
+        from manyheads.layer.rules import rule_named
         from manyheads.sweep import Store
 
         goal, heads, pictures = parse_goal(self.goal), parse_heads(self.heads), self._pictures()
         budget = Budget(self.max_runs, self.max_seconds)
         if self.seeds < 1:
             raise InputError(f"--seeds is at least 1, not {self.seeds}")
-        like, graph, embedding = self._like(goal)
+        task, rule = self._task(), rule_named(self.rule)
+        goal.check(task, rule)  # before a store is made
+        protocol = measure_protocol(task, rule=rule, goal=goal, steps=self.steps)
         with asked_workers(self.workers, self.dask) as workers, Store.write(self.store) as store:
             try:
                 with watching(goal) as watch:
                     capacity = measure(
-                        like,
-                        store,
+                        task,
                         heads=heads,
-                        seeds=range(self.seeds),
+                        seeds=self.seeds,
+                        store=store,
+                        rule=rule,
+                        protocol=protocol,
                         goal=goal,
                         budget=budget,
                         workers=workers,
-                        graph=graph,
-                        embedding=embedding,
                         fill=self.picture is not None,
-                        watch=watch,
+                        progress=watch,
                     )
             except KeyboardInterrupt:
                 kept = sum(store.counts().values())
@@ -121,10 +119,10 @@ class Measure:
             yes=capacity.key_budget is not None,
         )
 
-    def _like(self, goal: Goal) -> tuple[Run, Graph | None, Float32[ndarray, "items d_model"] | None]:
-        """What all runs have in common, and the graph and the embedding they do not draw themselves."""
+    def _task(self) -> Task:
+        """The task, with the graph and the embedding that were read from files."""
         from manyheads.files import read_embedding, read_graph, read_labels
-        from manyheads.training import Run, fingerprint, step_limit, weight_for
+        from manyheads.training import Task
 
         kind, _, degree = self.graph.partition(":")
         drawn = self.graph == "permutation" or kind == "regular"
@@ -140,24 +138,12 @@ class Measure:
         graph = None if drawn else read_graph(self.graph, items=rows, labels=labels)
         items = _agreed("--items", self.items, rows if graph is None else graph.items)
         d_model = _agreed("--d-model", self.d_model, None if embedding is None else embedding.shape[1])
-        like = Run(
-            items=items,
-            d_model=d_model,
-            heads=1,
-            key_width=1,
-            seed=0,
-            graph=kind if graph is None else fingerprint(graph),
-            degree=int(degree or 1),
-            embedding="gaussian" if embedding is None else fingerprint(embedding),
-            rule=rule_named(self.rule),
+        words = f"regular:{items}:{degree}" if kind == "regular" else f"permutation:{items}"
+        return Task(
+            words if graph is None else graph,
+            f"gaussian:{d_model}" if embedding is None else embedding,
             context=self.context,
-            positive_weight=weight_for(graph, self.context),
-            steps=step_limit(items, d_model, self.rule) if self.steps is None else self.steps,
-            # no validation F1 exceeds 1: for exact recovery a run goes on when the paper's early stop would end it
-            stop_above=1.0 if goal.exact else Run.stop_above,
         )
-        goal.check(like)  # before a store is made
-        return like, graph, embedding
 
     def _pictures(self) -> list[Path]:
         """The files to draw into, refused before the work if they could not be written after it."""

@@ -99,7 +99,7 @@ class Plan:
         if relations is None and d_model is not None:
             return planned.relations_that_fit(self, items, d_model, embedding)
         if d_model is None and relations is not None:
-            return planned.d_model_needed(self, items, relations)
+            return planned.d_model_needed(self, items, relations, graph)
         if relations is None or d_model is None:
             raise InputError("a plan needs --relations and --d-model; leave out one of them to ask for it")
         return planned.planned(self, items, relations, d_model, graph, embedding)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 import time
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -16,17 +14,9 @@ from manyheads.cli.options.outputs import Outputs
 from manyheads.cli.options.protocol_options import Protocol
 from manyheads.cli.render.answer import Answer, Flag
 from manyheads.errors import InputError
-from manyheads.training.run import Run, fingerprint, weight_for
 
 if TYPE_CHECKING:
-    from jaxtyping import Float32
-    from numpy import ndarray
-
-    from manyheads.problem.graph import Graph
-    from manyheads.training.outcome import Check, Outcome
-
-GRAPHS = {"permutation": "permutation:ITEMS", "regular": "regular:ITEMS:DEGREE"}
-EMBEDDINGS = {"gaussian": "gaussian:D_MODEL"}
+    from manyheads.training import Check, Outcome, Run
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,9 +24,9 @@ class Train:
     """Train a layer to recognise a graph, one random context a step, and test it."""
 
     graph: Annotated[str, tyro.conf.arg(metavar="FILE|DRAWN")]
-    """An edge list (.csv, .tsv), or a graph to draw from the seed: permutation:ITEMS or regular:ITEMS:DEGREE."""
+    """An edge list (.csv, .tsv), or a graph to draw from the seed, e.g. permutation:ITEMS or regular:ITEMS:DEGREE."""
     embedding: Annotated[str, tyro.conf.arg(metavar="FILE|DRAWN")]
-    """A file (.npy, .safetensors, .gguf), or an embedding to draw from the seed: gaussian:D_MODEL."""
+    """A file (.npy, .safetensors, .gguf), or an embedding to draw from the seed, e.g. gaussian:D_MODEL."""
     heads: int
     """Number of heads."""
     key_width: int
@@ -63,88 +53,75 @@ class Train:
         from manyheads.cli.render.certificate_table import pairs_table, shown_files
         from manyheads.cli.render.progress_line import status
         from manyheads.training import train
-        from manyheads.training.data import problem_of
+        from manyheads.training.data import training_data
 
         self.files.check()
-        run, graph, embedding = self.what()
-        problem = problem_of(run, graph=graph, embedding=embedding)
+        run = self.what()
+        data = training_data(run)
         begun = time.monotonic()
         with status("train") as line:
             outcome = train(
                 run,
-                graph=graph,
-                embedding=embedding,
                 engine=self.engine,
                 device=self.device,
                 progress=lambda run, check: line(standing(run, check, time.monotonic() - begun)),
             )
-        meaning = {name: value if isinstance(value, int | str) else repr(value) for name, value in run.meaning.items()}
-        provenance = meaning | {"run": run.id, "engine": self.engine}
-        written = self.files.write(problem.graph, problem.embedding, outcome.layer, provenance)
+        fields = {name: value if isinstance(value, int | str) else repr(value) for name, value in run.fields.items()}
+        provenance = fields | {"run": run.id, "engine": self.engine}
+        written = self.files.write(data.graph, data.rows, outcome.layer, provenance)
         return Answer(
             facts=facts(outcome) | {"written": [str(path) for path in written]},
             shown=[pairs_table(rows(outcome)), *shown_files(written)],
             yes=outcome.stopped in ("converged", "limit"),
         )
 
-    def what(self) -> tuple[Run, Graph | None, Float32[ndarray, "items d_model"] | None]:
-        """The run, and the graph and the embedding it does not draw itself."""
+    def what(self) -> Run:
+        """The run, with the graph and the embedding that were read from files."""
+        from manyheads.cli.options.kind_words import EMBEDDINGS, GRAPHS, is_drawn
         from manyheads.files import read_embedding, read_graph, read_labels
+        from manyheads.layer.rules import rule_named
+        from manyheads.training import Run, Task
 
-        width, sizes = drawn(self.embedding, EMBEDDINGS), drawn(self.graph, GRAPHS)
+        width, sizes = is_drawn(self.embedding, EMBEDDINGS), is_drawn(self.graph, GRAPHS)
         if width and self.tensor is not None:
             raise InputError(f"--tensor does not apply: {self.embedding} is drawn, not read from a file")
         if sizes and self.labels is not None:
             raise InputError(f"--labels does not apply: {self.graph} is drawn, not read from a file")
-        graph, embedding = None, None
-        if not width:
-            embedding = read_embedding(self.embedding, tensor=self.tensor)
-            width = [embedding.shape[1]]
+        embedding = None if width else read_embedding(self.embedding, tensor=self.tensor)
+        graph = None
         if not sizes:
             labels = None if self.labels is None else read_labels(self.labels)
             graph = read_graph(self.graph, items=None if embedding is None else len(embedding), labels=labels)
-            sizes = [graph.items]
-        asked = self.protocol.positive_weight
-        weight = weight_for(graph, self.protocol.context) if asked is None else asked
-        run = Run(
-            items=sizes[0],
-            d_model=width[0],
+        return Run(
+            Task(
+                self.graph if graph is None else graph,
+                self.embedding if embedding is None else embedding,
+                **self.protocol.task_options,
+            ),
             heads=self.heads,
             key_width=self.key_width,
             seed=self.seed,
             problem_seed=self.problem_seed,
-            graph=self.graph.partition(":")[0] if graph is None else fingerprint(graph),
-            degree=sizes[1] if len(sizes) > 1 else Run.degree,
-            embedding=self.embedding.partition(":")[0] if embedding is None else fingerprint(embedding),
-            **vars(self.protocol) | {"positive_weight": weight},
+            rule=rule_named(self.protocol.rule),
+            protocol=self.protocol.constants,
         )
-        return run, graph, embedding
-
-
-def drawn(words: str, forms: Mapping[str, str]) -> list[int]:
-    """The numbers in words such as regular:128:4; none where the words are a file's name."""
-    name, *numbers = words.split(":")
-    if name not in forms:
-        return []
-    if len(numbers) != forms[name].count(":") or not all(re.fullmatch("[0-9]{1,9}", number) for number in numbers):
-        raise InputError(f"{words!r} is not of the form {forms[name]}")
-    return [int(number) for number in numbers]
 
 
 def standing(run: Run, check: Check, seconds: float) -> str:
     """Where a run stands at a check, and the time it needs if it has to take all its steps."""
     speed = check.step / max(seconds, 1e-9)
-    left = timedelta(seconds=round((run.steps - check.step) / speed))
-    score = f"validation {'F1' if run.objective == 'edges' else 'MSE'} {check.score:.4f}"
-    return f"step {check.step:,}/{run.steps:,}, {score}, {speed:,.0f} steps/s, {left} left"
+    steps = run.protocol.steps
+    left = timedelta(seconds=round((steps - check.step) / speed))
+    score = f"validation {'F1' if run.task.objective == 'edges' else 'MSE'} {check.score:.4f}"
+    return f"step {check.step:,}/{steps:,}, {score}, {speed:,.0f} steps/s, {left} left"
 
 
 def rows(outcome: Outcome) -> list[tuple[str, str]]:
     """The outcome for people; what was not measured is left out."""
-    run = outcome.run
-    edges = run.objective == "edges"
+    run, protocol = outcome.run, outcome.run.protocol
+    edges, mark = run.task.objective == "edges", f"above {protocol.stop_above}"
     ends = {
-        "converged": f"{run.patience} checks in a row {f'above {run.stop_above}' if edges else 'without a new best'}",
+        "converged": f"{protocol.patience} checks in a row {mark if edges else 'without a new best'}",
         "limit": "the most it may take",
         "diverged": "where the loss or a weight was no longer finite",
         "cancelled": "cancelled",
@@ -154,7 +131,7 @@ def rows(outcome: Outcome) -> list[tuple[str, str]]:
     stopped = f"{outcome.stopped} after {outcome.steps:,} steps: {ends[outcome.stopped]}"
     said = [("run", run.id), ("shape", shape), ("stopped", stopped)]
     if outcome.micro_f1 is not None:
-        said.append(("test F1", f"{outcome.micro_f1:.4f} over {run.test_contexts:,} contexts"))
+        said.append(("test F1", f"{outcome.micro_f1:.4f} over {protocol.test_contexts:,} contexts"))
     if outcome.mse is not None:
         said.append(("test MSE", f"{outcome.mse:.4g}; predicting zero {outcome.zero_mse:.4g}"))
     if outcome.exact_errors is not None:
@@ -166,7 +143,7 @@ def rows(outcome: Outcome) -> list[tuple[str, str]]:
 def facts(outcome: Outcome) -> dict[str, object]:
     """The outcome for machines; what was not measured is null."""
     return {
-        "run": asdict(outcome.run) | {"id": outcome.run.id},
+        "run": outcome.run.fields | {"id": outcome.run.id},
         "stopped": outcome.stopped,
         "steps": outcome.steps,
         "micro_f1": outcome.micro_f1,

@@ -35,9 +35,9 @@ class Frozen:
 
     def fields(self) -> dict[str, Any]:
         """The fields of a `BlockRun` that say so."""
-        from manyheads.training.run import fingerprint
+        from manyheads.problem.embedding import given_name
 
-        embedding = "gaussian" if self.table is None else fingerprint(self.table)
+        embedding = "gaussian" if self.table is None else given_name(self.table)
         return {"d_model": self.d_model, "embedding": embedding, "reduction": self.reduction}
 
 
@@ -64,14 +64,15 @@ class FrozenTable:
     def load(self) -> Frozen:
         """Read and choose, or leave the drawing to the run."""
         from manyheads.block.block_data import frozen_table
-        from manyheads.cli.commands.train import EMBEDDINGS, drawn
         from manyheads.files.token_tables import read_token_table
+        from manyheads.problem.embedding_kinds import embedding_family
 
-        if width := drawn(self.embedding, EMBEDDINGS):
+        if self.embedding.partition(":")[0] == "gaussian":
+            (width,) = embedding_family(self.embedding).values
             for name in ("frequencies", "corpus", "tokenizer", "tensor", "null", "reduce_to"):
                 if getattr(self, name) is not None:
                     raise InputError(f"--{name.replace('_', '-')} does not apply: {self.embedding} is drawn")
-            return Frozen("Gaussian", width[0], None, "none")
+            return Frozen("Gaussian", int(width), None, "none")
         self._check()
         table = read_token_table(self.embedding, tensor=self.tensor)
         null = table.end if self.null is None else self.null
@@ -93,7 +94,7 @@ class FrozenTable:
     def _ranking(self, table: TokenTable) -> Int64[ndarray, " tokens"]:
         import numpy as np
 
-        from manyheads.files.token_rankings import counted_ranking, read_ranking
+        from manyheads.files.token_tables import counted_ranking, read_ranking
         from manyheads.files.tokenizer_files import read_tokenizer
 
         given = self.tokenizer

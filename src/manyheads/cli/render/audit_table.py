@@ -10,19 +10,10 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from manyheads.bounds.architectures import Architecture
+from manyheads.bounds.shape import Architecture
 from manyheads.cli.render.certificate_table import impossible, in_heads, pairs_table
 from manyheads.cli.render.progress_line import progress
-from manyheads.files.model_weights import read_model_weights
-from manyheads.planning.geometry import (
-    EmbeddingGeometry,
-    HeadGeometry,
-    embedding_geometry,
-    head_geometry,
-    normalised,
-    sampled_rows,
-)
-from manyheads.planning.model_audit import REACH, Audit
+from manyheads.planning.model_audit import REACH, Audit, EmbeddingGeometry, HeadGeometry, measure_weights
 
 
 @dataclass(frozen=True)
@@ -62,15 +53,9 @@ def shown_audit(report: Audit) -> list[RenderableType]:
 
 def measured(architecture: Architecture, path: Path, *, seed: int, stem: Path | None) -> Measured:
     """The geometry of the embedding and of every head of every layer."""
-    weights = read_model_weights(path, architecture)
-    rows = sampled_rows(weights.embedding, seed=seed)
-    embedding = embedding_geometry(weights.embedding, matching_size=architecture.key_width, seed=seed)
-    heads: list[HeadGeometry] = []
     with progress("measure") as report:
-        for number, layer in enumerate(weights.layers):
-            x = normalised(rows, layer.norm, centred=layer.centred)
-            heads += head_geometry(number, layer.query, layer.key, x)
-            report(number + 1, len(weights.layers))
+        geometry = measure_weights(architecture, path, seed=seed, progress=report)
+    embedding, heads = geometry.embedding, list(geometry.heads)
     written = []
     if stem is not None:
         from manyheads.drawing.geometry import GeometryRows, draw_geometry

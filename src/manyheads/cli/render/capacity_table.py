@@ -16,11 +16,8 @@ from manyheads.cli.render.certificate_table import pairs_table, shown_files, sho
 
 def capacity_facts(capacity: Capacity) -> dict[str, object]:
     """Everything a machine may want to know."""
-    common = {
-        name: value for name, value in asdict(capacity.like).items() if name not in ("heads", "key_width", "seed")
-    }
     return {
-        "run": common,
+        "run": capacity.fields,
         "goal": {"exact": capacity.goal.exact, "target": capacity.goal.target},
         "seeds": capacity.seeds,
         **asdict(capacity.threshold),
@@ -43,14 +40,13 @@ def capacity_facts(capacity: Capacity) -> dict[str, object]:
 
 def shown_capacity(capacity: Capacity, *, store: Path, written: Sequence[Path]) -> list[RenderableType]:
     """The answer, a row a head count, and what it cost."""
-    like, found = capacity.like, capacity.threshold
-    graph = f"{like.degree}-regular" if like.graph == "regular" else like.graph
+    task, found = capacity.task, capacity.threshold
     nothing = "no key budget tried works" if capacity.complete else "undecided: no key budget has been seen to work yet"
     headline = Text(f"D_K* = {found.key_budget}" if found.key_budget else nothing)
     headline.stylize("bold green" if found.key_budget else "bold yellow")
     rows = [
-        ("problem", f"{like.items} items, d_model {like.d_model}, graph {graph}, rule {like.rule}"),
-        ("goal", f"{capacity.goal} over {capacity.seeds} seeds, at most {like.steps:,} steps"),
+        ("problem", f"{task.items} items, d_model {task.d_model}, {task.label}, rule {capacity.rule}"),
+        ("goal", f"{capacity.goal} over {capacity.seeds} seeds, at most {capacity.protocol.steps:,} steps"),
         *range_rows(found),
         ("runs", _runs(capacity)),
         ("kept in", str(store)),

@@ -15,7 +15,7 @@ from manyheads.capacity import Goal, Law, Problem, fit_laws
 
 def problem_facts(problem: Problem) -> dict[str, object]:
     """A problem and its threshold."""
-    return {"run": problem.meaning, **asdict(problem.threshold), "seeds": problem.seeds, "runs": problem.runs}
+    return {"run": problem.fields, **asdict(problem.threshold), "seeds": problem.seeds, "runs": problem.runs}
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def _problems(found: Sequence[Problem], goal: Goal) -> Table:
     for name in ("items", "d_model", "graph", "rule", "steps", "seeds", "runs", "D_K*", "range", "h*", "range"):
         table.add_column(name, justify="left" if name in ("graph", "rule") else "right", no_wrap=True)
     for problem in found:
-        run, best = problem.meaning, problem.threshold
+        run, best = problem.fields, problem.threshold
         graph = f"{run['degree']}-regular" if run["graph"] == "regular" else run["graph"]
         cells = (run["items"], run["d_model"], graph, run["rule"], run["steps"], problem.seeds, problem.runs)
         answer = ("none", "", "", "") if best.key_budget is None else (

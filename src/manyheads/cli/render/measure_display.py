@@ -14,21 +14,21 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.text import Text
 
-    from manyheads.capacity import Bracket, Goal, Point, Watch
+    from manyheads.capacity import Bracket, Goal, MeasureProgress, Point
 
 LINE_EVERY = 10.0
 BLOCKS = " ▁▂▃▄▅▆▇█"
 
 
 @contextmanager
-def watching(goal: Goal) -> Iterator[Callable[[Watch], None]]:
+def watching(goal: Goal) -> Iterator[Callable[[MeasureProgress], None]]:
     """A callback that shows, on stderr, where a measurement stands."""
     with (_live if sys.stderr.isatty() else _lines)(goal) as report:
         yield report
 
 
 @contextmanager
-def _live(goal: Goal) -> Iterator[Callable[[Watch], None]]:
+def _live(goal: Goal) -> Iterator[Callable[[MeasureProgress], None]]:
     from rich.console import Console
     from rich.live import Live
 
@@ -38,11 +38,11 @@ def _live(goal: Goal) -> Iterator[Callable[[Watch], None]]:
 
 
 @contextmanager
-def _lines(goal: Goal) -> Iterator[Callable[[Watch], None]]:
+def _lines(goal: Goal) -> Iterator[Callable[[MeasureProgress], None]]:
     begun = time.monotonic()
     due = begun + LINE_EVERY
 
-    def report(watch: Watch) -> None:
+    def report(watch: MeasureProgress) -> None:
         nonlocal due
         now = time.monotonic()
         if now >= due:
@@ -52,7 +52,7 @@ def _lines(goal: Goal) -> Iterator[Callable[[Watch], None]]:
     yield report
 
 
-def picture(watch: Watch, goal: Goal, seconds: float) -> RenderableType:
+def picture(watch: MeasureProgress, goal: Goal, seconds: float) -> RenderableType:
     """A bar for all, and a row a head count: its bracket, and every key budget tried, as tall as its score."""
     from rich.progress_bar import ProgressBar
     from rich.table import Table
@@ -72,7 +72,7 @@ def picture(watch: Watch, goal: Goal, seconds: float) -> RenderableType:
     return stack
 
 
-def standing(watch: Watch, seconds: float) -> str:
+def standing(watch: MeasureProgress, seconds: float) -> str:
     """Where the measurement stands, in one line."""
     rate = watch.trained / seconds if seconds > 0 else 0.0
     left = f", {timedelta(seconds=round(watch.left / rate))} left" if rate else ""

@@ -11,7 +11,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from manyheads.bounds import Shape, inverse, neighbours
+from manyheads.bounds import Shape, neighbours
 from manyheads.cli.commands import plan as command
 from manyheads.cli.render.answer import Answer
 from manyheads.cli.render.certificate_table import impossible, in_heads, pairs_table, shown_files, shown_notes
@@ -20,11 +20,11 @@ from manyheads.errors import InputError
 from manyheads.files import check_writable
 from manyheads.files.atomic_files import picture_files
 from manyheads.layer.rules import MAX, rule_named
-from manyheads.planning import Plan, Trial, plan, trials
-from manyheads.planning.guarantee import ROWS, one_each_objection
-from manyheads.planning.promise import MOST_ITEMS, Promise, promise
+from manyheads.planning import AdviceCheck, Plan, Promise, answers, check_advice, plan, promise
+from manyheads.planning.guarantee import MOST_ITEMS, ROWS
 from manyheads.problem.graph import Graph
 from manyheads.problem.graph_generators import random_graph
+from manyheads.problem.graph_kinds import RELATION_SLOPE
 
 
 def planned(
@@ -44,22 +44,24 @@ def planned(
         rule=asked.rule,
         context_length=asked.context_length,
         max_degree=None if graph is None else graph.max_degree,
+        permutation=None if graph is None else graph.is_permutation,
         bits=asked.bits,
         multiple=asked.multiple,
         key_heads=asked.key_heads,
         embedding=embedding,
     )
     promised = None if embedding is None else _promised(items, relations, graph, embedding)
-    tried: list[Trial] = []
+    tried: list[AdviceCheck] = []
     if asked.measure:
         with progress("train") as report:
-            tried = trials(advice, seeds=range(asked.seeds), graph=graph, embedding=embedding, progress=report)
+            tried = check_advice(advice, seeds=range(asked.seeds), graph=graph, embedding=embedding, progress=report)
     written = _draw(stems, advice)
     facts = asdict(advice) | {
+        "rule": str(advice.rule),
         "promise": None if promised is None else asdict(promised),
         "trials": [asdict(trial) | {"mean": trial.mean, "reached": trial.reached} for trial in tried],
         "held": tried[0].reached if tried else None,
-        "neighbours": [asdict(one) for one in neighbours(_shape(advice), context_length=asked.context_length or 16)],
+        "neighbours": [asdict(one) for one in neighbours(advice.shape, context_length=asked.context_length or 16)],
         "cost": _cost(advice, asked.context_length or 16),
         "written": [str(path) for path in written],
     }
@@ -74,27 +76,24 @@ def relations_that_fit(
     if asked.heads is None or asked.key_width is None:
         raise InputError("how many relations fit depends on the heads: give --heads and --key-width")
     shape = Shape(d_model=d_model, heads=asked.heads, key_width=asked.key_width, key_heads=asked.key_heads)
-    beyond = inverse.relations_by_bits(shape, items=items, bits=asked.bits)
-    # a head of width 1 for each relation; heads that share keys have a dimension of them each
-    one_each = shape.groups * min(shape.heads // shape.groups, shape.key_width)
-    objection = one_each_objection(d_model, rule=rule_named(asked.rule), embedding=embedding)
+    found = answers.relations_that_fit(shape, items=items, rule=asked.rule, bits=asked.bits, embedding=embedding)
     counts: dict[str, int | None] = {
-        "impossible beyond": beyond,
-        "likely": inverse.relations_by_freedom(shape, items=items),
-        "paper's law": inverse.relations_by_paper(shape, items=items),
-        "guaranteed": min(one_each, items * (items - 1)) if objection is None else None,
+        "impossible beyond": found.impossible_beyond,
+        "likely": found.likely,
+        "paper's law": found.paper_law,
+        "guaranteed": found.guaranteed,
     }
     rule = _law_rule(asked)
     why = {
         "likely": f"the degrees-of-freedom law, an estimate for rows like random ones{rule}",
-        "paper's law": f"D_K·d_model/(0.46·log2 m), read backwards{rule}",
-        "guaranteed": f"one for each {'head' if one_each == shape.heads else 'dimension of the keys'}, {ROWS}",
+        "paper's law": f"D_K·d_model/({RELATION_SLOPE}·log2 m), read backwards{rule}",
+        "guaranteed": f"one for each {'head' if found.guaranteed_by_heads else 'dimension of the keys'}, {ROWS}",
     }
     bits = f"{asked.bits:g} bits in each of {shape.parameters:,} weights"
     rows = [
-        ("impossible", impossible(beyond, items, bits)),
+        ("impossible", impossible(found.impossible_beyond, items, bits)),
         *(
-            (name, str(objection) if counts[name] is None else f"{counts[name]:,} relations: {says}")
+            (name, str(found.unproved) if counts[name] is None else f"{counts[name]:,} relations: {says}")
             for name, says in why.items()
         ),
     ]
@@ -109,25 +108,27 @@ def relations_that_fit(
     )
 
 
-def d_model_needed(asked: command.Plan, items: int, relations: int) -> Answer:
+def d_model_needed(asked: command.Plan, items: int, relations: int, graph: Graph | None) -> Answer:
     """What d_model a key budget would need."""
     if asked.key_budget is None:
         raise InputError("what d_model is needed depends on the key budget: give --key-budget")
-    if not 1 <= relations <= items * (items - 1):
-        most = items * (items - 1)
-        raise InputError(f"{relations} relations do not fit {items} items, which have {most} ordered pairs")
     budget = asked.key_budget
+    found = answers.d_model_needed(
+        items=items,
+        relations=relations,
+        key_budget=budget,
+        rule=asked.rule,
+        bits=asked.bits,
+        permutation=None if graph is None else graph.is_permutation,
+    )
     widths = {
-        "impossible below": inverse.d_model_by_bits(
-            items=items, relations=relations, key_budget=budget, bits=asked.bits
-        ),
-        "likely from": inverse.d_model_by_freedom(items=items, relations=relations, key_budget=budget),
-        "paper's law": inverse.d_model_by_paper(
-            items=items, relations=relations, key_budget=budget, slope=1.19 if relations == items else 0.46
-        ),
+        "impossible below": found.impossible_below,
+        "likely from": found.likely_from,
+        "paper's law": found.paper_law,
     }
     rule = _law_rule(asked)
-    why = ("the bit budget", f"the degrees-of-freedom law at its best split{rule}", f"slope·m'·log2 m/D_K{rule}")
+    kind = " for a permutation" if found.permutation else ""
+    why = ("the bit budget", f"the degrees-of-freedom law at its best split{rule}", f"slope·m'·log2 m/D_K{kind}{rule}")
     rows = [
         (name, f"d_model {width:,}: {how}" if width is not None else f"no d_model: {how}")
         for (name, width), how in zip(widths.items(), why, strict=True)
@@ -186,12 +187,8 @@ def _guaranteed(advice: Plan) -> str:
     return str(advice.unproved) if proof is None else f"D_K {proof.key_budget:,}: {proof.proof}"
 
 
-def _shape(advice: Plan) -> Shape:
-    return Shape(d_model=advice.d_model, heads=advice.recommended.heads, key_width=advice.recommended.key_width)
-
-
 def _cost(advice: Plan, context_length: int) -> dict[str, int]:
-    shape = _shape(advice)
+    shape = advice.shape
     return {
         "context_length": context_length,
         "parameters": shape.parameters,
@@ -219,7 +216,7 @@ def _shown_promise(promised: Promise | None) -> list[RenderableType]:
     return [pairs_table([("incoherence", profile), ("constructions promise", says)])]
 
 
-def _shown_trials(tried: list[Trial]) -> list[RenderableType]:
+def _shown_trials(tried: list[AdviceCheck]) -> list[RenderableType]:
     if not tried:
         return []
     table = Table(box=None, padding=(0, 2, 0, 0))
@@ -233,7 +230,7 @@ def _shown_trials(tried: list[Trial]) -> list[RenderableType]:
         table.add_column(name, justify=justify)  # type: ignore[arg-type]
     for trial in tried:
         mean = "unfinished" if trial.mean is None else f"{trial.mean:.4f}"
-        table.add_row(trial.what, str(trial.heads), str(trial.key_width), str(trial.key_budget), mean)
+        table.add_row(trial.name, str(trial.heads), str(trial.key_width), str(trial.key_budget), mean)
     verdict = "the advice held" if tried[0].reached else "the advice did not hold: F1 stayed below 0.99"
     return [Text(), table, Text(verdict, style="bold")]
 
