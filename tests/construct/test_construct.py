@@ -53,8 +53,8 @@ def one_head_for_each_relation() -> tuple[Layer, np.ndarray, Graph]:
 
 @case
 def incoherent_of_another_length() -> tuple[Layer, np.ndarray, Graph]:
-    graph, x = permutation_graph(300, seed=0), 3 * gaussian(300, 256, seed=0)
-    return construct.incoherent(Problem(graph, x), key_width=700, seed=0), x, graph
+    graph, x = permutation_graph(100, seed=0), 3 * gaussian(100, 192, seed=0)
+    return construct.incoherent(Problem(graph, x), key_width=400, seed=0), x, graph
 
 
 @case
@@ -195,15 +195,15 @@ def test_mended_softmax_certifies_where_the_published_one_does_not() -> None:
     assert mended.layer.threshold == pytest.approx((low + high) / 2)
 
 
-def test_incoherent_finds_the_largest_block_the_profile_admits() -> None:
-    graph, x = permutation_graph(200, seed=0), gaussian(200, 128, seed=0)
+def test_incoherent_finds_the_largest_matchings_the_profile_admits() -> None:
+    graph, x = permutation_graph(80, seed=0), gaussian(80, 96, seed=0)
     constants = construct.Constants(c2=1.0, c3=1.0)
     choice = construct.matchings_by_profile(Problem(graph, x), constants=constants)
     assert choice.theorem_applies
     assert constants.admit(choice.profile)
-    heads = -(-200 // choice.matching_size)
+    heads = -(-80 // choice.matching_size)
     assert choice.profile.matching_size == choice.matching_size > 1
-    one_head_less = construct.split_sources(graph, size=-(-200 // (heads - 1)))
+    one_head_less = construct.split_sources(graph, size=-(-80 // (heads - 1)))
     assert not constants.admit(realised_profile(x, one_head_less))
     fewer = construct.matchings_by_profile(Problem(graph, x), constants=construct.Constants(c2=0.8, c3=0.8))
     assert fewer.matching_size < choice.matching_size
@@ -220,7 +220,7 @@ def test_the_theorem_asks_for_all_three_numbers() -> None:
     assert not construct.Constants(c1=0.51, c2=2.01, c3=2.99).admit(edge)
 
 
-def test_a_block_found_by_certificate_says_that_the_theorem_does_not_apply() -> None:
+def test_matchings_found_by_certificate_say_that_the_theorem_does_not_apply() -> None:
     graph, x = permutation_graph(100, seed=0), gaussian(100, 256, seed=0)
     by_profile = construct.matchings_by_profile(Problem(graph, x))
     choice = construct.matchings_by_certificate(Problem(graph, x), key_width=800, seed=0)
@@ -230,7 +230,7 @@ def test_a_block_found_by_certificate_says_that_the_theorem_does_not_apply() -> 
     assert not choice.theorem_applies
 
 
-def test_where_no_block_is_incoherent_enough_the_theorem_does_not_apply() -> None:
+def test_where_no_matching_is_incoherent_enough_the_theorem_does_not_apply() -> None:
     graph, x = permutation_graph(100, seed=0), gaussian(100, 8, seed=0)
     choice = construct.matchings_by_profile(Problem(graph, x))
     assert (choice.matching_size, choice.theorem_applies) == (1, False)

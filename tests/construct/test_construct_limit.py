@@ -53,16 +53,16 @@ def test_limit_is_the_average_over_many_columns(signatures: construct.Signatures
 
 
 def test_limit_of_the_laws() -> None:
-    # on the base grid no matching size passes with the paper's τ; at (1024, 256) one of 128 does, one of 256 does not
+    # on the base grid no matching size passes with the paper's τ; at (256, 128) size 16 does and size 32 does not
     graph, x = permutation_graph(256, seed=0), gaussian(256, 32, seed=0)
     limits = [construct.limit(Problem(graph, x), construct.split_sources(graph, size=size)) for size in (1, 8, 32, 256)]
     assert not any(found.separates("paper") for found in limits)
-    graph, x = permutation_graph(1024, seed=0), gaussian(1024, 256, seed=0)
+    graph, x = permutation_graph(256, seed=0), gaussian(256, 128, seed=0)
     verdicts = {
         size: construct.limit(Problem(graph, x), construct.split_sources(graph, size=size)).separates("paper")
-        for size in (128, 256)
+        for size in (16, 32)
     }
-    assert verdicts == {128: True, 256: False}
+    assert verdicts == {16: True, 32: False}
 
 
 def test_where_the_limit_fails_so_do_wide_heads() -> None:
@@ -89,10 +89,10 @@ def test_window_stops_where_it_is_told() -> None:
 
 @pytest.mark.parametrize("threshold", ["paper", "best"])
 def test_smallest_tries_what_certify_confirms(threshold: Threshold) -> None:
-    graph, x = permutation_graph(24, seed=0), gaussian(24, 256, seed=0)
+    graph, x = permutation_graph(12, seed=0), gaussian(12, 128, seed=0)
     seen: list[WidthLimit | WidthTrial] = []
     result = smallest(
-        Problem(graph, x), threshold=threshold, seed=3, matching_sizes=[8, 24], max_budget=900, progress=seen.append
+        Problem(graph, x), threshold=threshold, seed=3, matching_sizes=[4, 12], max_budget=450, progress=seen.append
     )
     best = result.best
     assert best is not None
@@ -141,9 +141,9 @@ def test_smallest_stops_where_no_width_works() -> None:
 
 
 def test_one_head_for_each_relation_is_the_budget_to_beat() -> None:
-    graph, x = permutation_graph(100, seed=0), gaussian(100, 128, seed=0)
+    graph, x = permutation_graph(48, seed=0), gaussian(48, 96, seed=0)
     result = smallest(Problem(graph, x), threshold="best", seed=0)
-    assert result.best == WidthTrial(heads=100, matching_size=1, key_width=1, separated=DRAWS, draws=DRAWS)
+    assert result.best == WidthTrial(heads=48, matching_size=1, key_width=1, separated=DRAWS, draws=DRAWS)
     assert result.certified == DRAWS
 
 

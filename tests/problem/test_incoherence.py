@@ -168,7 +168,7 @@ def test_a_profile_is_a_row_of_plain_numbers() -> None:
     assert json.loads(json.dumps(asdict(profile))) == asdict(profile)
 
 
-def test_no_blocks_and_empty_blocks_leak_nothing() -> None:
+def test_no_matchings_and_empty_matchings_overlap_nowhere() -> None:
     nothing = np.array([], dtype=np.int64)
     for blocks in ([], [(nothing, nothing)]):
         profile = realised_profile(gaussian(5, 3, seed=0), blocks)
@@ -177,7 +177,11 @@ def test_no_blocks_and_empty_blocks_leak_nothing() -> None:
 
 @pytest.mark.parametrize(
     ("embedding", "says"),
-    [(np.full((3, 2), np.nan), "NaN"), (np.zeros((3, 2)), "every row .* is zero"), (np.ones((0, 2)), "one row")],
+    [
+        (np.full((3, 2), np.nan), "NaN"),
+        (np.zeros((3, 2)), "every row .* is zero"),
+        (np.ones((0, 2)), "a row of numbers"),
+    ],
 )
 def test_an_embedding_without_a_profile_says_why(embedding: np.ndarray, says: str) -> None:
     with pytest.raises(InputError, match=says):
@@ -188,13 +192,13 @@ def test_an_embedding_without_a_profile_says_why(embedding: np.ndarray, says: st
 
 @pytest.mark.parametrize(
     ("sources", "targets", "says"),
-    [([0, 1], [2], "each source with its target"), ([0, 5], [1, 2], "item 5"), ([0, 0], [1, 2], "no matching")],
+    [([0, 1], [2], "each source with its target"), ([0, 5], [1, 2], "item 5"), ([0, 0], [1, 2], "no item twice")],
 )
-def test_a_malformed_block_says_why(sources: list[int], targets: list[int], says: str) -> None:
+def test_a_malformed_matching_says_why(sources: list[int], targets: list[int], says: str) -> None:
     with pytest.raises(InputError, match=says):
         realised_profile(gaussian(5, 3, seed=0), [(np.array(sources), np.array(targets))])
 
 
-def test_a_block_holds_something() -> None:
+def test_a_matching_holds_something() -> None:
     with pytest.raises(InputError, match="at least 1"):
         incoherence_profile(one_hot(3), matching_size=0)
