@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from manyheads.cli.options.figure7 import Figure7
-from manyheads.cli.options.workers import asked_workers
-from manyheads.cli.render.answer import Answer, Flag
+from manyheads.cli.options.vocabulary import Dask, File, Flag, Json, StoreFile, WorkerCount, open_workers
+from manyheads.cli.render.answer import Answer, shown_files
 from manyheads.errors import InputError
 from manyheads.machine import cores
 
@@ -38,7 +38,7 @@ TITLES = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Paper:
+class PaperCommand:
     """Run the paper's experiments again, draw its figures, and put each claim beside what was measured.
 
     Say what: all, some of fig1 … fig13, table1, table2 and the claims without a picture (split_cost, …); `beyond`, all
@@ -59,22 +59,18 @@ class Paper:
     steps: Count = None
     """Step limit of every run."""
     figure7: tyro.conf.OmitArgPrefixes[Figure7] = field(default_factory=Figure7)
-    store: Path = Path("paper.db")
-    """Where results are kept and looked up."""
-    from_rows: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = None
+    store: StoreFile = Path("paper.db")
+    from_rows: File = None
     """Run nothing: take what is in this file of rows (.jsonl.gz)."""
-    save_rows: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = None
+    save_rows: File = None
     """Write the rows behind the figures (.jsonl.gz)."""
     force: Flag = False
     """Overwrite the file of --save-rows if it exists; page and pictures are always drawn anew."""
-    out: Path = Path("paper-output")
+    output: Annotated[Path, tyro.conf.arg(metavar="DIRECTORY", aliases=("-o",))] = Path("paper-output")
     """Where paper.md (head-count.md) is written, and beside it a folder paper (head-count) with the pictures."""
-    workers: Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="(default: one a core)")] = None
-    """How many runs are trained at once."""
-    dask: Annotated[str | None, tyro.conf.arg(metavar="ADDRESS", help_behavior_hint="")] = None
-    """Train on the Dask cluster at this address, e.g. tcp://host:8786."""
-    json: Flag = False
-    """Print JSON instead of a table."""
+    workers: WorkerCount = None
+    dask: Dask = None
+    json: Json = False
 
     def run(self) -> Answer:
         """Run what is missing, draw, judge, tell."""
@@ -133,7 +129,7 @@ class Paper:
             with Store.read(self.store) as store:
                 return known_rows(shown, store, scale)
         apart = set(names) <= {*RETRIEVAL, *HOURS}  # torch holds Python's lock between its kernels
-        with asked_workers(self.workers, self.dask, apart=apart) as workers, Store.write(self.store) as store:
+        with open_workers(self.workers, self.dask, in_processes=apart) as workers, Store.write(self.store) as store:
 
             def standing() -> tuple[int, int]:
                 rows = known_rows(names, store, scale)
@@ -147,7 +143,7 @@ class Paper:
             trainers = self.figure7.trainers(chosen, blocks)
             self.figure7.tell_cost(blocks, workers.slots)
             try:
-                from manyheads.cli.render.progress_line import progress
+                from manyheads.cli.render.progress import progress
 
                 with progress("runs") as report:
                     made = measure_rows(
@@ -171,8 +167,8 @@ class Paper:
         from manyheads.files.atomic_files import check_writable, tried_directory
 
         written_as = _written_as(names)
-        with tried_directory(self.out / written_as.PICTURES):
-            check_writable(self.out / written_as.NAME, force=True)
+        with tried_directory(self.output / written_as.PICTURES):
+            check_writable(self.output / written_as.NAME, force=True)
             if self.save_rows is not None:
                 check_writable(self.save_rows, force=self.force)
 
@@ -181,7 +177,7 @@ class Paper:
         from manyheads.papers.reproduction import Origin
 
         words = ["manyheads", "paper", *self.what]
-        taken = ("quick", "seeds", "up_to", "steps", "scale", "embedding", "store", "from_rows", "out")
+        taken = ("quick", "seeds", "up_to", "steps", "scale", "embedding", "store", "from_rows", "output")
         for given in (self, self.figure7):
             for one in fields(given):
                 value = getattr(given, one.name)
@@ -192,15 +188,14 @@ class Paper:
         return Origin(rows, shlex.join(words))
 
     def _present(self, names: Sequence[str], rows: Rows, scale: Scale) -> Answer:
-        from manyheads.cli.render.certificate_table import shown_files
         from manyheads.files.atomic_files import write_whole
         from manyheads.papers import needed, write_rows
         from manyheads.papers.reproduction import draw, report
 
         written_as = _written_as(names)
         made = report(names, rows, scale, origin=self._origin())
-        pictures = draw(made, self.out / written_as.PICTURES)
-        told = self.out / written_as.NAME
+        pictures = draw(made, self.output / written_as.PICTURES)
+        told = self.output / written_as.NAME
         write_whole(told, written_as.page(made).encode(), force=True)
         written = [*pictures, told]
         if self.save_rows is not None:

@@ -1,62 +1,65 @@
-"""Protocol: the constants of a training run as options, the paper's values their defaults."""
+"""Protocol options: the constants of a training run, with the names, types and help texts of `training.Protocol`.
+
+The options are made from the protocol's own fields: a new constant becomes an option of every command that trains.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, Literal
+import re
+from dataclasses import dataclass, field, fields, make_dataclass
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import tyro
 
-from manyheads.training.run import Aggregation, Objective, Precision, Run
+from manyheads.cli.options.vocabulary import NO_DEFAULT, RuleName
+from manyheads.training.protocol import CONTEXT, TARGET_RATE, Protocol
 
-BY_GRAPH = "(default: context − 1 for permutations, else balanced)"
+
+def argument_texts(docstring: str) -> dict[str, str]:
+    """The texts of the Args section of a docstring, by name.
+
+    >>> argument_texts("Title.\\n\\n    Args:\\n        one: The first,\\n            in two lines.\\n        two: Next.\\n")
+    {'one': 'The first, in two lines.', 'two': 'Next.'}
+    """
+    section = re.split(r"\n\s*Args:\n", docstring)[1]
+    section = re.split(r"\n\s*\n", section)[0]
+    entries = re.findall(r"^ {8}(\w+): (.*(?:\n {9,}.*)*)", section, flags=re.MULTILINE)
+    return {name: " ".join(text.split()) for name, text in entries}
+
+
+def _optional_fields() -> list[tuple[str, Any, Any]]:
+    """The protocol's fields, each None where it was not given."""
+    texts, types = argument_texts(Protocol.__doc__ or ""), get_type_hints(Protocol)
+    made = []
+    for constant in fields(Protocol):
+        hint = NO_DEFAULT if constant.default is None else f"(default: {constant.default})"
+        argument = tyro.conf.arg(help=texts[constant.name], help_behavior_hint=hint)
+        made.append((constant.name, Annotated[types[constant.name] | None, argument], field(default=None)))
+    return made
+
+
+if TYPE_CHECKING:
+
+    @dataclass(frozen=True)
+    class ProtocolOptions:
+        """How a layer is trained and tested."""
+
+else:
+    ProtocolOptions = make_dataclass("ProtocolOptions", _optional_fields(), frozen=True, kw_only=True)
+    ProtocolOptions.__doc__ = "How a layer is trained and tested."
 
 
 @dataclass(frozen=True, kw_only=True)
-class Protocol:
-    """How a layer is trained and tested."""
+class TrainingOptions:
+    """The rule, the contexts and the protocol of a run."""
 
-    rule: Aggregation = Run.rule
-    """The largest of the heads' scores, or the sum of their softmax shares in the context."""
-    objective: Objective = Run.objective
-    """Recognise relations, or pass on the related item's message through a frozen value map."""
-    message_width: Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="(default: d_model)")] = None
-    """Width of the messages of --objective values."""
-    context: int = Run.context
-    """Items in a context."""
-    target_rate: float = Run.target_rate
-    """Share of a context's items whose target is brought in."""
-    sharpness: float = Run.sharpness
-    """Factor of (score − threshold) in the logistic loss."""
-    positive_weight: Annotated[float | Literal["balanced"] | None, tyro.conf.arg(help_behavior_hint=BY_GRAPH)] = None
-    """Weight of a relation in the loss; balanced: non-relations by relations of each context."""
-    initial_scale: Annotated[
-        float | None, tyro.conf.arg(metavar="FLOAT", help_behavior_hint="(default: 1/√d_model)")
-    ] = None
-    """Standard deviation of the first weights."""
-    initial_threshold: float = Run.initial_threshold
-    """The first threshold."""
-    learning_rate: float = Run.learning_rate
-    """AdamW's step."""
-    weight_decay: float = Run.weight_decay
-    """AdamW's decay of the weights."""
-    beta1: float = Run.beta1
-    """AdamW's memory of gradients."""
-    beta2: float = Run.beta2
-    """AdamW's memory of their squares."""
-    epsilon: float = Run.epsilon
-    """AdamW's guard against division by nothing."""
-    steps: int = Run.steps
-    """Steps at most, one context each."""
-    validate_every: int = Run.validate_every
-    """Steps from one validation check to the next."""
-    validation_contexts: int = Run.validation_contexts
-    """Contexts of a validation check."""
-    test_contexts: int = Run.test_contexts
-    """Contexts of the test at the end."""
-    stop_above: float = Run.stop_above
-    """The validation F1 to exceed for an early stop."""
-    patience: int = Run.patience
-    """Checks in a row above it that stop the run; with --objective values, checks without a new best."""
-    precision: Precision = Run.precision
-    """Precision of weights and arithmetic."""
+    rule: RuleName = "max"
+    context_length: int = CONTEXT
+    """Number of items in a context."""
+    target_rate: float = TARGET_RATE
+    """Share of a context's items whose target is brought into the context."""
+    protocol: tyro.conf.OmitArgPrefixes[ProtocolOptions] = field(default_factory=ProtocolOptions)
+
+    def constants(self) -> dict[str, Any]:
+        """The constants of the protocol that were given, by name."""
+        return {name: value for name, value in vars(self.protocol).items() if value is not None}
