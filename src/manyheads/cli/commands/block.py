@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from manyheads.block.block_outcome import BlockCheck, BlockOutcome
+    from manyheads.block.block_run import BlockCheck, BlockOutcome
     from manyheads.cli.options.token_options import FrozenRows
 
 

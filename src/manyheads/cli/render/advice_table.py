@@ -96,14 +96,14 @@ def relations_answer(
     shape: Shape, *, items: int, rule: Rule, bits: float, embedding: Float32[ndarray, "items d_model"] | None
 ) -> Answer:
     """The number of relations that fit into given heads."""
-    beyond = inverse.relations_by_bits(items, shape, bits=bits)
+    beyond = inverse.relations_by_bits(shape, items=items, bits=bits)
     # a head of width 1 for each relation; heads that share keys have a dimension of them each
     one_each = shape.groups * min(shape.heads // shape.groups, shape.key_width)
     objection = one_each_objection(shape.d_model, rule=str(rule), embedding=embedding)
     counts: dict[str, int | None] = {
         "impossible_beyond": beyond,
-        "likely": inverse.relations_by_freedom(items, shape),
-        "papers_law": inverse.relations_by_paper(items, shape),
+        "likely": inverse.relations_by_freedom(shape, items=items),
+        "papers_law": inverse.relations_by_paper(shape, items=items),
         "guaranteed": min(one_each, items * (items - 1)) if objection is None else None,
     }
     other = _other_rule(rule)
@@ -134,9 +134,9 @@ def width_answer(*, items: int, relations: int, key_budget: int, rule: Rule, bit
         raise InputError(f"{relations} relations do not fit {items} items, which have {most} ordered pairs")
     slope = 1.19 if relations == items else 0.46
     widths = {
-        "impossible_below": inverse.d_model_by_bits(items, relations, key_budget, bits=bits),
-        "likely_from": inverse.d_model_by_freedom(items, relations, key_budget),
-        "papers_law": inverse.d_model_by_paper(items, relations, key_budget, slope=slope),
+        "impossible_below": inverse.d_model_by_bits(items=items, relations=relations, key_budget=key_budget, bits=bits),
+        "likely_from": inverse.d_model_by_freedom(items=items, relations=relations, key_budget=key_budget),
+        "papers_law": inverse.d_model_by_paper(items=items, relations=relations, key_budget=key_budget, slope=slope),
     }
     other = _other_rule(rule)
     why = ("the bit budget", f"the degrees-of-freedom law at its best split{other}", f"slope·m'·log2 m/D_K{other}")
