@@ -171,7 +171,7 @@ def test_what_is_no_file_of_rows_is_refused(tmp_path: Path, content: bytes) -> N
 def test_the_command_redraws_from_rows(rows: Rows, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "rows.jsonl.gz"
     write_rows(file, rows, needed(NAMES, QUICK))
-    arguments = ["paper", "fig3", "--quick", "--from-rows", str(file), "--out", str(tmp_path / "out"), "--json"]
+    arguments = ["paper", "fig3", "--quick", "--from-rows", str(file), "--output", str(tmp_path / "out"), "--json"]
     assert main(arguments) == 0
     facts = json.loads(capsys.readouterr().out)
     assert {claim["claim"] for claim in facts["claims"]} == {"3", "4"}
@@ -181,7 +181,7 @@ def test_the_command_redraws_from_rows(rows: Rows, tmp_path: Path, capsys: pytes
 
 def test_the_command_runs_what_is_missing_and_only_that(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     common = ["--quick", "--up-to", "64", "--steps", "50", "--seeds", "2", "--store", str(tmp_path / "p.db")]
-    common += ["--out", str(tmp_path / "out")]
+    common += ["--output", str(tmp_path / "out")]
     assert main(["paper", "fig6", *common]) == 0
     assert "0 of" in capsys.readouterr().err
     assert main(["paper", "fig6", *common]) == 0
@@ -217,10 +217,10 @@ def test_bad_input_is_one_sentence(
 
 
 OUTPUTS = [
-    (["--out", "/proc/x"], "/proc/x/paper cannot be made"),
-    (["--out", "afile"], "afile is not a directory"),
-    (["--out", "afile/deeper"], "afile is not a directory"),
-    (["--out", "holds-a-folder"], "paper.md cannot be written: it exists and is not a regular file"),
+    (["--output", "/proc/x"], "/proc/x/paper cannot be made"),
+    (["--output", "afile"], "afile is not a directory"),
+    (["--output", "afile/deeper"], "afile is not a directory"),
+    (["--output", "holds-a-folder"], "paper.md cannot be written: it exists and is not a regular file"),
     (["--save-rows", "/nonexistent/r.jsonl.gz"], "there is no directory /nonexistent"),
     (["--save-rows", "/proc/r.jsonl.gz"], "the directory /proc is not writable"),
     (["--save-rows", "afile"], "afile already exists"),
@@ -255,7 +255,7 @@ def test_saved_rows_are_replaced_with_force_only(
     monkeypatch.chdir(tmp_path)
     write_rows(Path("rows.jsonl.gz"), rows, needed(NAMES, QUICK))
     saved = Path("out/fig3.jsonl.gz")
-    command = ["paper", "fig3", "--quick", "--from-rows", "rows.jsonl.gz", "--out", "out"]
+    command = ["paper", "fig3", "--quick", "--from-rows", "rows.jsonl.gz", "--output", "out"]
     assert main([*command, "--save-rows", str(saved)]) == 0
     content = saved.read_bytes()
     saved.write_text("mine")

@@ -174,7 +174,7 @@ def test_the_command_makes_clocks_and_one_hot_layers(
 ) -> None:
     monkeypatch.setattr("manyheads.papers.exhibits.split_cost.SIZES", ((16, 16, 8),))
     monkeypatch.setattr("manyheads.papers.exhibits.split_cost.HEADS", (1, 4))
-    common = ["--quick", "--steps", "20", "--seeds", "2", "--store", str(tmp_path / "p.db"), "--out", str(tmp_path)]
+    common = ["--quick", "--steps", "20", "--seeds", "2", "--store", str(tmp_path / "p.db"), "--output", str(tmp_path)]
     assert main(["paper", "split_cost", "no_compression", *common, "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert all(one["done"] == one["runs"] for one in facts["exhibits"])

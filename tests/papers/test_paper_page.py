@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from manyheads.cli.commands.paper import Paper
+from manyheads.cli.commands.paper import PaperCommand
 from manyheads.papers import BEYOND, HOURS, NAMES, Rows, Scale, read_rows
 from manyheads.papers.page import page
 from manyheads.papers.panel import Panel
@@ -24,7 +24,7 @@ def rows() -> Rows:
 
 
 def test_the_page_follows_from_the_rows(rows: Rows) -> None:
-    command = Paper(what=("all",), from_rows=Path("docs/data/paper.jsonl.gz"), out=Path("docs"))
+    command = PaperCommand(what=("all",), from_rows=Path("docs/data/paper.jsonl.gz"), output=Path("docs"))
     assert page(report(SHOWN, rows, Scale(), origin=command._origin())) == (DOCS / "paper.md").read_text()
 
 

@@ -90,6 +90,8 @@ def explain(name: str, command: type, words: Sequence[str], refusal: str) -> str
             return f"{name} has no option {spelling}: " + (f"did you mean {near[0]}?" if near else help_text)
         option = known[spelling]
         given.add(option.names[0])
+        if equals and option.count == 0:
+            return f"{spelling} takes no value, not {value!r}"
         values = [value] if equals else _values(option, left)
         if option.count is not None and len(values) < option.count:
             return f"{spelling} needs {_values_in_words(option)}"

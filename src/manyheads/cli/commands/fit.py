@@ -44,8 +44,8 @@ MAP_HELP = (
 class FitCommand:
     """Fit a layer that recognises a graph, as small as it can be certified.
 
-    --heads and --key-width fix the shape. --key-budget finds the best split of a key budget into heads. --smallest
-    searches for the smallest key budget. Without any of them, the laws predict the shape.
+    The shape is fixed by --heads and --key-width, or --key-budget finds the best split of a key budget into heads, or
+    --smallest searches for the smallest key budget. Without any of them, the laws predict the shape.
     """
 
     problem: tyro.conf.OmitArgPrefixes[ProblemOptions]
