@@ -113,7 +113,6 @@ def test_retrieval(capsys: pytest.CaptureFixture[str]) -> None:
     assert facts["memorising_width"] == 512
 
 
-HEADS = ["--heads", "4", "--key-width", "8"]
 SENTENCES = [
     ("budget --items 4 --relations 13 --d-model 8", "13 relations do not fit 4 items, which have 12 ordered"),
     ("budget --items 64 --relations 64 --d-model 0", "d_model must be at least 1, not 0"),

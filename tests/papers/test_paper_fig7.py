@@ -131,9 +131,7 @@ def test_the_command_redraws_it_from_rows(
     monkeypatch.setattr("manyheads.papers.reproduction.save", roughly)
     rows = Rows([row(run, as_in_the_paper(run)) for run in fig7.runs(SCALE)])
     write_rows(tmp_path / "rows.jsonl.gz", rows, needed(HOURS, SCALE))
-    assert (
-        main(["paper", "fig7", "--from-rows", str(tmp_path / "rows.jsonl.gz"), "--output", str(tmp_path), "--json"]) == 0
-    )
+    assert main(["paper", "fig7", "--from-rows", str(tmp_path / "rows.jsonl.gz"), "-o", str(tmp_path), "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert {claim["claim"]: claim["outcome"] for claim in facts["claims"]}["17"] == "reproduced"
 
