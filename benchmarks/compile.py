@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from manyheads import construct, gaussian, permutation_graph
+from manyheads.problem.problem import Problem
 
 LIMIT = 10  # seconds for the largest size
 RUNS = 5
@@ -48,7 +49,7 @@ def time_compile(items: int, d_model: int) -> Timing:
     seconds = []
     for seed in range(RUNS):
         start = perf_counter()
-        layer = construct.compressive(graph, embedding, key_width=key_width, seed=seed)
+        layer = construct.compressive(Problem(graph, embedding), key_width=key_width, seed=seed)
         seconds.append(perf_counter() - start)
     return Timing(items, d_model, layer.key_width, layer.heads, min(seconds))
 

@@ -15,12 +15,10 @@ from typing import Annotated
 
 import numpy as np
 import tyro
-from numpy import ndarray
 
 from manyheads import Graph, gaussian, permutation_graph
-from manyheads.fitting import Descent, fit, suitable_map
-
-Problem = tuple[Graph, ndarray]
+from manyheads.fitting import Descent, FitOptions, fit, suitable_map
+from manyheads.problem.problem import Problem
 
 
 @dataclass(frozen=True)
@@ -30,12 +28,12 @@ class Case:
     make: Callable[[Path], Problem]
     heads: int
     key_width: int
-    how: Descent
+    descent: Descent
     seed: int = 0
 
 
 def permutation(items: int, d_model: int) -> Callable[[Path], Problem]:
-    return lambda data: (permutation_graph(items, seed=0), gaussian(items, d_model, seed=1))
+    return lambda data: Problem(permutation_graph(items, seed=0), gaussian(items, d_model, seed=1))
 
 
 def wordnet(data: Path) -> Problem:
@@ -44,7 +42,7 @@ def wordnet(data: Path) -> Problem:
     triples, names = stored["triples"], stored["relations"].tolist()
     pairs = np.unique(triples[triples[:, 1] == names.index("@")][:, [0, 2]], axis=0).astype(np.int64)
     rows = np.load(data / "smollm2_top6144_f16.npy", allow_pickle=False).astype(np.float32)
-    return Graph(len(rows), pairs[:, 0], pairs[:, 1]), rows
+    return Problem(Graph(len(rows), pairs[:, 0], pairs[:, 1]), rows)
 
 
 def wn18rr(data: Path) -> Problem:
@@ -55,18 +53,17 @@ def wn18rr(data: Path) -> Problem:
     pairs = np.unique(triples[triples[:, 1] == largest][:, [0, 2]], axis=0)
     names, ends = np.unique(pairs, return_inverse=True)
     ends = ends.reshape(pairs.shape).astype(np.int64)
-    return Graph(len(names), ends[:, 0], ends[:, 1]), gaussian(len(names), 1024, seed=1)
+    return Problem(Graph(len(names), ends[:, 0], ends[:, 1]), gaussian(len(names), 1024, seed=1))
 
 
-THREADS = 2
 # tens of thousands of items: shares of the sources, and a budget at which few steps suffice (LOG.md)
-MANY = Descent(steps=700, rate=0.04, beta1=0.99, beta2=0.99, share=1 / 16, widen=0, threads=THREADS)
+MANY = Descent(steps=700, rate=0.04, beta1=0.99, beta2=0.99, share=1 / 16, widen=0)
 CASES = {
     "256": Case(permutation(256, 32), 5, 5, Descent()),
     "512": Case(permutation(512, 64), 3, 9, Descent()),
-    "1024": Case(permutation(1024, 128), 2, 18, Descent(threads=THREADS)),
-    "large": Case(permutation(4096, 512), 2, 20, Descent(threads=THREADS)),
-    "wordnet": Case(wordnet, 4, 16, Descent(threads=THREADS)),
+    "1024": Case(permutation(1024, 128), 2, 18, Descent()),
+    "large": Case(permutation(4096, 512), 2, 20, Descent()),
+    "wordnet": Case(wordnet, 4, 16, Descent()),
     "wn18rr": Case(wn18rr, 8, 48, MANY),
     "tokens": Case(permutation(49152, 576), 8, 128, MANY),
 }
@@ -81,18 +78,21 @@ def main(
     """Fit each problem once and print what it took."""
     for name in cases:
         case = CASES[name]
-        graph, embedding = case.make(data)
+        problem = case.make(data)
         heads, width = (case.heads, case.key_width) if shape is None else map(int, shape.split("x"))
         begun = time.perf_counter()
-        map_ = suitable_map(embedding)
+        map_ = suitable_map(problem.rows)
         fitted = fit(
-            graph, embedding, heads=heads, key_width=width, seed=case.seed, map=map_, how=case.how,
-            progress=lambda standing: print(f"  {standing}", flush=True),
+            problem, heads=heads, key_width=width,
+            options=FitOptions(
+                seed=case.seed, map=map_, descent=case.descent,
+                progress=lambda progress: print(f"  {progress}", flush=True),
+            ),
         )  # fmt: skip
         seconds, certificate = time.perf_counter() - begun, fitted.certificate
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
         print(
-            f"{name}: {graph.items} items, {graph.relations} relations, d_model {embedding.shape[1]}, map {map_}, "
+            f"{name}: {problem.items} items, {problem.relations} relations, d_model {problem.d_model}, map {map_}, "
             f"{heads} × {width} = D_K {heads * width}: {certificate.verdict}, {certificate.missed} missed, "
             f"{certificate.false_pairs} false, margin {certificate.normalised_margin:.2e}, {fitted.attempts} attempts, "
             f"{fitted.steps} steps, {seconds:.1f} s, peak {memory:.2f} GiB",

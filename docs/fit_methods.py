@@ -17,6 +17,7 @@ from manyheads.construct.matching import equitable_matchings, split_by_head
 from manyheads.fitting import Descent, linear_map, mapped
 from manyheads.fitting.descent import Engine, Weights
 from manyheads.fitting.starts import SCALE, random_start, shrunk_start
+from manyheads.problem.problem import Problem
 from manyheads.training.data import initial_weights, problem_of
 from manyheads.training.native import _settings
 from manyheads.training.run import Run, fingerprint
@@ -44,16 +45,16 @@ def contexts(share: float) -> Method:
     return method
 
 
-def full(how: Descent = NO_WIDENING, start: Callable[..., Weights] | None = None, chain: int = 1) -> Method:
+def full(descent: Descent = NO_WIDENING, start: Callable[..., Weights] | None = None, chain: int = 1) -> Method:
     """Full gradients of the squared hinge, from some start, and then from what is left of each failure."""
 
     def method(graph: Graph, rows: ndarray, heads: int, key_width: int, seed: int) -> bool:
         weights = (start or small_random)(graph, rows, heads, key_width, seed)
         for _ in range(chain):
-            came = Engine(graph, rows, heads=heads, key_width=key_width, how=how).run(weights)
-            if came.separated:
+            result = Engine(graph, rows, heads=heads, key_width=key_width, descent=descent).run(weights)
+            if result.separated:
                 return True
-            weights = shrunk_start(came.weights)
+            weights = shrunk_start(result.weights)
         return False
 
     return method
@@ -72,7 +73,7 @@ def large_random(graph: Graph, rows: ndarray, heads: int, key_width: int, seed: 
 
 def from_construction(graph: Graph, rows: ndarray, heads: int, key_width: int, seed: int) -> Weights:
     """Construction II with as many blocks as there are heads, scaled to a threshold of 1.5."""
-    layer = compressive(graph, rows, key_width=key_width, seed=seed, block_size=-(-graph.items // heads))
+    layer = compressive(Problem(graph, rows), key_width=key_width, seed=seed, block_size=-(-graph.items // heads))
     query, key = (np.zeros((heads, rows.shape[1], key_width)) for _ in range(2))
     query[: layer.heads], key[: layer.heads] = layer.query, layer.key
     scale = math.sqrt(1.5 / layer.threshold)

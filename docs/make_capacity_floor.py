@@ -18,7 +18,8 @@ import tyro
 from capacity_floor_page import draw_and_write
 from rows import DATA, Row, machine_rows, read_rows, write_rows
 
-from manyheads.fitting import smallest_fit
+from manyheads.fitting import FitOptions, smallest_fit
+from manyheads.problem.problem import Problem
 from manyheads.training.data import problem_of
 from manyheads.training.run import Run
 
@@ -52,7 +53,9 @@ def search(point: Point, seed: int) -> Row:
         items=point.items, d_model=point.d_model, heads=1, key_width=1, seed=seed, graph=graph, degree=point.degree
     )  # fmt: skip
     problem = problem_of(run)
-    found = smallest_fit(problem.graph, problem.embedding, seed=seed, time_limit=point.seconds, workers=1)
+    found = smallest_fit(
+        Problem(problem.graph, problem.embedding), options=FitOptions(seed=seed, time_limit=point.seconds, workers=1)
+    )
     best = found.best
     return {
         "family": point.family,
@@ -66,7 +69,7 @@ def search(point: Point, seed: int) -> Row:
         "start_seed": best and best.seed,
         "normalised_margin": best and best.normalised_margin,
         "found_after": best and best.seconds,
-        "tries": len(found.tries),
+        "tries": len(found.trials),
         "seconds": found.seconds,
     }
 

@@ -25,6 +25,7 @@ from manyheads.construct.noise import background, decompose
 from manyheads.construct.smallest_construction import default_block_sizes
 from manyheads.drawing.noise import draw_noise
 from manyheads.drawing.style import save
+from manyheads.problem.problem import Problem
 
 DOCS = Path(__file__).parent
 
@@ -56,8 +57,8 @@ def smallest_rows(known: list[Row]) -> Iterator[Row]:
         graph, embedding = problem(items, d_model)
         sizes = [size for size in default_block_sizes(graph, d_model) if size > 1]
         found = construct.smallest(
-            graph, embedding, threshold=threshold, seed=SEED, block_sizes=sizes, max_budget=BUDGET_PER_ITEM * items,
-            progress=say,
+            Problem(graph, embedding), threshold=threshold, seed=SEED, block_sizes=sizes,
+            max_budget=BUDGET_PER_ITEM * items, progress=say,
         )  # fmt: skip
         best = found.best
         yield {
@@ -75,7 +76,7 @@ def limit_rows(known: list[Row]) -> Iterator[Row]:
         if size > items or there(known, items=items, d_model=d_model, block_size=size):
             continue
         graph, embedding = problem(items, d_model)
-        limit = construct.limit(graph, embedding, construct.split_sources(graph, size=size))
+        limit = construct.limit(Problem(graph, embedding), construct.split_sources(graph, size=size))
         say(limit)
         yield {
             "items": items, "d_model": d_model, "block_size": size,
@@ -101,9 +102,9 @@ def noise_rows(known: list[Row]) -> Iterator[Row]:
                 "n1_mean": mean.n1, "n2_mean": mean.n2, "n3_mean": mean.n3, "n3_fluctuation": fluctuation.n3,
             }.items():  # fmt: skip
                 largest[name] = max(largest[name], float(np.abs(term).max()) / width)
-        layer = construct.compressive(graph, embedding, key_width=width, seed=SEED, block_size=size)
-        low, high = certify(layer, embedding, graph).window
-        limit = construct.limit(graph, embedding, blocks)
+        layer = construct.compressive(Problem(graph, embedding), key_width=width, seed=SEED, block_size=size)
+        low, high = certify(layer, Problem(graph, embedding)).window
+        limit = construct.limit(Problem(graph, embedding), blocks)
         yield {
             **NOISE, "block_size": size, "heads": len(blocks), **largest, "low": low / width, "high": high / width,
             "limit_low": limit.window.low, "limit_high": limit.window.high,
@@ -118,7 +119,7 @@ def background_rows(known: list[Row]) -> Iterator[Row]:
     for scale, length in product((1.0, 0.25), CONTEXT_LENGTHS):
         if there(known, scale=scale, context_length=length):
             continue
-        layer = construct.softmax(graph, embedding, key_width=width, seed=SEED, block_size=size, scale=scale)
+        layer = construct.softmax(Problem(graph, embedding), key_width=width, seed=SEED, block_size=size, scale=scale)
         rng = np.random.default_rng(SEED)
         contexts = [rng.choice(items, size=length, replace=False) for _ in range(BACKGROUND_CONTEXTS)]
         shares = np.stack([background(layer, embedding[context], context // size) for context in contexts])
@@ -136,10 +137,10 @@ def softmax_rows(known: list[Row]) -> Iterator[Row]:
         if there(known, block_size=block_size, scale=scale):
             continue
         layer = construct.softmax(
-            graph, embedding, key_width=SOFTMAX["key_width"], seed=SEED, block_size=block_size, scale=scale
+            Problem(graph, embedding), key_width=SOFTMAX["key_width"], seed=SEED, block_size=block_size, scale=scale
         )
-        published = certify(layer, embedding, graph, context_length=length)
-        moved = certify(construct.calibrate(layer, published), embedding, graph, context_length=length)
+        published = certify(layer, Problem(graph, embedding), context_length=length)
+        moved = certify(construct.calibrate(layer, published), Problem(graph, embedding), context_length=length)
         low, high = published.window
         yield {
             **SOFTMAX, "block_size": block_size, "heads": layer.heads, "scale": scale,
@@ -159,8 +160,8 @@ def incoherent_rows(known: list[Row]) -> Iterator[Row]:
     for family, embedding in families.items():
         if there(known, family=family):
             continue
-        by_profile = construct.block_by_profile(graph, embedding)
-        by_certificate = construct.block_by_certificate(graph, embedding, key_width=width, seed=SEED)
+        by_profile = construct.block_by_profile(Problem(graph, embedding))
+        by_certificate = construct.block_by_certificate(Problem(graph, embedding), key_width=width, seed=SEED)
         yield {
             "family": family, "items": items, "key_width": width,
             **choice_columns("profile", by_profile), **choice_columns("certificate", by_certificate),
@@ -207,7 +208,7 @@ def wordnet_budget(graph: Graph) -> Row:
     embedding = gaussian(graph.items, WORDNET_D_MODEL, seed=SEED)
     paper, best = (
         construct.smallest(
-            graph, embedding, threshold=threshold, seed=SEED, block_sizes=[WORDNET_D_MODEL],
+            Problem(graph, embedding), threshold=threshold, seed=SEED, block_sizes=[WORDNET_D_MODEL],
             max_budget=BUDGET_PER_ITEM * graph.items, progress=say,
         )
         for threshold in ("paper", "best")

@@ -25,7 +25,8 @@ from fit_methods import (
 from rows import Row, machine_rows, only, read_rows, table, there, write_rows
 
 from manyheads import Graph, gaussian, permutation_graph
-from manyheads.fitting import Descent, fit, grow
+from manyheads.fitting import Descent, FitOptions, fit, grow
+from manyheads.problem.problem import Problem
 
 SEEDS = range(4)
 NEEDED = 3  # of the seeds, for a width to count
@@ -37,9 +38,9 @@ METHODS: dict[str, Method] = {
     "half of the contexts hard": contexts(0.5),
     "full gradients: squared hinge, Adam (0.98, 0.98), small random start": full(),
     "… and failures start again shrunk, 6 attempts": full(chain=6),
-    "Adam (0.9, 0.999)": full(how=Descent(widen=0, beta1=0.9, beta2=0.999)),
-    "Adam (0.9, 0.95)": full(how=Descent(widen=0, beta1=0.9, beta2=0.95)),
-    "a tenth of the rate": full(how=Descent(widen=0, rate=0.025)),
+    "Adam (0.9, 0.999)": full(descent=Descent(widen=0, beta1=0.9, beta2=0.999)),
+    "Adam (0.9, 0.95)": full(descent=Descent(widen=0, beta1=0.9, beta2=0.95)),
+    "a tenth of the rate": full(descent=Descent(widen=0, rate=0.025)),
     "L-BFGS": lbfgs,
     "large random start": full(start=large_random),
     "start: construction II": full(start=from_construction),
@@ -72,15 +73,15 @@ def growth_rows() -> list[Row]:
     made = []
     for items, d_model, heads, width in ((256, 32, 4, 8), (1024, 128, 3, 14)):
         graph, embedding = permutation_graph(items, seed=0), gaussian(items, d_model, seed=1)
-        first = fit(graph, embedding, heads=heads, key_width=width, seed=0)
+        first = fit(Problem(graph, embedding), heads=heads, key_width=width, options=FitOptions(seed=0))
         for part in (0.01, 0.05, 0.2):
             count = max(2, round(part * items))
             chosen = np.random.default_rng(0).permutation(items)[:count]
             targets = graph.targets.copy()
             targets[chosen] = np.roll(targets[chosen], 1)
             changed = Graph(items, graph.sources, targets)
-            grown = grow(first.layer, changed, embedding, seed=0)
-            fresh = fit(changed, embedding, heads=heads, key_width=width, seed=0)
+            grown = grow(first.layer, Problem(changed, embedding), options=FitOptions(seed=0))
+            fresh = fit(Problem(changed, embedding), heads=heads, key_width=width, options=FitOptions(seed=0))
             made.append(
                 {
                     "items": items, "d_model": d_model, "heads": heads, "key_width": width, "exchanged": count,

@@ -25,9 +25,9 @@ from rows import DATA, Row, machine_rows, read_rows, table, write_rows
 from manyheads import InputError, Run, step_limit
 from manyheads.bounds import freedom_key_width
 from manyheads.capacity import Budget, measure
+from manyheads.layer.rules import rule_named
 from manyheads.planning import Plan, plan, prediction
 from manyheads.sweep import Store, sweep, threads
-from manyheads.training.run import Aggregation
 
 CHECKS = {1: 20261116, 2: 20261117, 3: 20261118}  # seeds; the last is the check of the present advice
 CHECK_COUNT = 60
@@ -54,7 +54,7 @@ class Problem:
     items: int
     d_model: int
     degree: int
-    rule: Aggregation = "max"
+    rule: str = "max"
 
     @property
     def relations(self) -> int:
@@ -76,12 +76,12 @@ class Problem:
             seed=seed,
             graph="permutation" if self.degree == 1 else "regular",
             degree=self.degree,
-            rule=self.rule,
+            rule=rule_named(self.rule),
             steps=step_limit(self.items, self.d_model, self.rule),
         )
 
 
-def problems(seed: int, count: int, *, rule: Aggregation = "max") -> list[Problem]:
+def problems(seed: int, count: int, *, rule: str = "max") -> list[Problem]:
     """Sizes spread evenly over their logarithms, degrees evenly."""
     rng = np.random.default_rng(seed)
     drawn = []

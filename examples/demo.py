@@ -20,6 +20,7 @@ from manyheads.drawing.capacity import draw_capacity
 from manyheads.drawing.certificate import Scores, draw_scores
 from manyheads.drawing.style import save
 from manyheads.files import write_embedding, write_graph, write_layer
+from manyheads.problem.problem import Problem
 from manyheads.sweep import Record, Store
 from manyheads.training import Outcome, Run
 from manyheads.training.data import problem_of
@@ -86,7 +87,7 @@ def tell_outcome(what: str, outcome: Outcome) -> tuple[Layer, Certificate]:
     """A trained layer and its certificate; the same run gives the same bits as in the sweep."""
     problem, layer = problem_of(outcome.run), outcome.layer
     assert layer is not None
-    certificate = certify(layer, problem.embedding, problem.graph)
+    certificate = certify(layer, Problem(problem.graph, problem.embedding))
     print(f"{what}\n  test F1 {outcome.micro_f1:.4f}, seed {outcome.run.seed}, {outcome.steps:,} steps")
     print("\n".join(f"  {line}" for line in certificate.lines()) + "\n")
     return layer, certificate

@@ -21,6 +21,7 @@ from manyheads.bounds import (
     softmax_margin_key_budget,
     upper,
 )
+from manyheads.problem.problem import Problem
 
 SIZES = st.integers(3, 2000)
 D_MODELS = st.integers(1, 512)
@@ -83,9 +84,9 @@ def test_a_layer_we_build_obeys_the_margin_bound() -> None:
     from manyheads.construct import calibrate, general
 
     graph, embedding = random_graph(24, 60, seed=0), gaussian(24, 64, seed=1)
-    layer = general(graph, embedding, key_width=120, block_size=8, seed=0)
-    layer = calibrate(layer, certify(layer, embedding, graph))
-    certificate = certify(layer, embedding, graph)
+    layer = general(Problem(graph, embedding), key_width=120, block_size=8, seed=0)
+    layer = calibrate(layer, certify(layer, Problem(graph, embedding)))
+    certificate = certify(layer, Problem(graph, embedding))
     assert certificate.holds
     bound = margin_key_budget(
         ln_graphs(items=24, relations=60, loops=True), d_model=64, margin=certificate.normalised_margin

@@ -11,6 +11,8 @@ from manyheads import Layer, certify, gaussian, random_graph
 from manyheads.bounds import (
     upper,
 )
+from manyheads.layer.rules import SOFTMAX
+from manyheads.problem.problem import Problem
 
 SIZES = st.integers(3, 2000)
 D_MODELS = st.integers(1, 512)
@@ -24,10 +26,10 @@ def test_one_head_for_each_relation_always_works() -> None:
     graph, embedding = random_graph(40, 70, seed=3), gaussian(40, 3, seed=4)
     query = embedding[graph.sources][:, :, None].astype(np.float64)
     key = embedding[graph.targets][:, :, None].astype(np.float64)
-    certificate = certify(Layer(query, key, threshold=0.0), embedding, graph)
+    certificate = certify(Layer(query, key, threshold=0.0), Problem(graph, embedding))
     assert certificate.window[0] < certificate.window[1]
     layer = Layer(query, key, threshold=sum(certificate.window) / 2)
-    assert certify(layer, embedding, graph).holds
+    assert certify(layer, Problem(graph, embedding)).holds
     assert layer.key_budget == float(upper.rank_one_key_budget(graph.relations))
 
 
@@ -85,7 +87,7 @@ def test_many_heads_beat_one_by_m_over_d(items: int, d_model: int) -> None:
         float(f(items=items, d_model=d_model, context_length=items))
         for f in (upper.single_head_key_budget, upper.many_heads_key_budget)
     )
-    assert one / many >= float(upper.head_advantage(items=items, d_model=d_model, rule="softmax")) * (1 - 1e-12)
+    assert one / many >= float(upper.head_advantage(items=items, d_model=d_model, rule=SOFTMAX)) * (1 - 1e-12)
 
 
 @given(items=st.integers(3, 10**6), gamma=st.floats(0.1, 5))

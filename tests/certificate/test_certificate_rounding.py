@@ -13,10 +13,11 @@ from support.oracles import exact_scores
 
 from manyheads import Graph, Layer
 from manyheads.certificate import certify, projection
-from manyheads.certificate.pairwise import JOIN, joined_errors, tile_scores
+from manyheads.certificate.pairwise import tile_scores
 from manyheads.certificate.projection import project
 from manyheads.certificate.softmax.share_bounds import softmax_rounding
-from manyheads.layer.layer import Rule
+from manyheads.layer.rules import MAX, rule_named
+from manyheads.problem.problem import Problem
 
 ITEMS, D_MODEL, HEADS, KEY_WIDTH = 5, 6, 3, 4
 Weights = tuple[np.ndarray, np.ndarray, np.ndarray]  # embedding, query, key
@@ -92,16 +93,16 @@ FAMILIES = (
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.__name__)
 @pytest.mark.parametrize("rule", ["max", "sum", "logsumexp"])
-def test_no_score_strays_further_than_its_bound(family: Callable[..., Weights], rule: Rule) -> None:
+def test_no_score_strays_further_than_its_bound(family: Callable[..., Weights], rule: str) -> None:
     for seed in range(3):
         embedding, query, key = family(np.random.default_rng(seed))
         layer = Layer(query, key, 0.0, rule)
         projected = project(layer, embedding)
-        row_bounds = joined_errors(rule, projected.row_errors())
-        computed = tile_scores(rule, projected, slice(ITEMS), slice(ITEMS))
+        row_bounds = layer.rule.error_bound(projected.row_errors())
+        computed = tile_scores(layer.rule, projected, slice(ITEMS), slice(ITEMS))
         by_the_layer = layer.scores(embedding)
         for source, exact_row in enumerate(exact_scores(layer, embedding)):
-            bounds = joined_errors(rule, projected.score_errors(source))
+            bounds = layer.rule.error_bound(projected.score_errors(source))
             for target, exact in enumerate(exact_row):
                 with mp.workdps(60):
                     assert abs(mpf(computed[source, target]) - exact) <= mpf(bounds[target])
@@ -110,11 +111,15 @@ def test_no_score_strays_further_than_its_bound(family: Callable[..., Weights], 
 
 
 @pytest.mark.parametrize("rule", ["max", "sum", "logsumexp"])
-def test_errors_of_heads_join_like_their_scores(rule: Rule) -> None:
+def test_errors_of_heads_join_like_their_scores(rule: str) -> None:
     """Heads that all err by their bounds move the joined score by no more than the joined bound, some by nearly it."""
+
+    def join(scores: np.ndarray) -> np.ndarray:
+        return rule_named(rule).join(scores[:, None], key_width=1)[0]
+
     rng = np.random.default_rng(0)
     scores, errors = rng.standard_normal((16, 1000)), rng.exponential(1.0, (16, 1000))
-    moved = np.abs(JOIN[rule].reduce(scores + errors) - JOIN[rule].reduce(scores)) / joined_errors(rule, errors)
+    moved = np.abs(join(scores + errors) - join(scores)) / rule_named(rule).error_bound(errors)
     assert moved.max() <= 1 + 1e-12
     assert moved.max() > {"max": 0.9, "sum": 0.999, "logsumexp": 0.3}[rule]
 
@@ -124,15 +129,15 @@ def test_the_bound_is_not_idle() -> None:
     embedding, query, key = cancelling_queries(np.random.default_rng(0))
     layer = Layer(query, key, 0.0)
     projected = project(layer, embedding)
-    computed, exact = tile_scores("max", projected, slice(ITEMS), slice(ITEMS)), exact_scores(layer, embedding)
-    bounds = joined_errors("max", projected.row_errors())[:, None]
+    computed, exact = tile_scores(MAX, projected, slice(ITEMS), slice(ITEMS)), exact_scores(layer, embedding)
+    bounds = MAX.error_bound(projected.row_errors())[:, None]
     errors = np.array(
         [[abs(float(mpf(c) - e)) for c, e in zip(*r, strict=True)] for r in zip(computed, exact, strict=True)]
     )
     assert (errors / bounds).max() > 1e-3
     embedding, query, key = ordinary(np.random.default_rng(0))
     projected = project(Layer(query, key, 0.0), embedding)
-    assert joined_errors("max", projected.row_errors()).max() < 1e-12
+    assert MAX.error_bound(projected.row_errors()).max() < 1e-12
 
 
 @pytest.mark.parametrize(
@@ -143,7 +148,7 @@ def test_the_bound_is_not_idle() -> None:
     ],
 )
 def test_verdicts_are_exactly_true_next_to_the_threshold(
-    family: Callable[..., Weights], rule: Rule, monkeypatch: pytest.MonkeyPatch
+    family: Callable[..., Weights], rule: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With the threshold some ulps from a computed score, whatever is said is true of the exact scores."""
     monkeypatch.setattr(projection, "BLOCK", 2 * ITEMS)  # a few pairs a tile, two sources a block
@@ -163,7 +168,7 @@ def test_verdicts_are_exactly_true_next_to_the_threshold(
                 layer = Layer(query, key, threshold, rule)
                 relations = Graph(ITEMS, *np.nonzero(graph))
                 # the whole of the items is the only context of length ITEMS
-                verdict = certify(layer, embedding, relations, context_length=ITEMS).verdict
+                verdict = certify(layer, Problem(relations, embedding), context_length=ITEMS).verdict
                 assert verdict != ("refuted" if right else "holds")
                 verdicts.add(verdict)
     assert verdicts == {"holds", "refuted", "not proved"}
@@ -198,5 +203,5 @@ def test_every_pair_of_every_tile_has_its_own_bound(monkeypatch: pytest.MonkeyPa
     for keys, open_pairs in (([short, short, long, long], 8), ([long, long, short, short], 8), ([short] * 4, 0)):
         layer = Layer(query[None], np.array(keys)[None], threshold=1.0 - 1e-9)  # every pair scores exactly 1
         everything = Graph(4, np.repeat(np.arange(4), 4), np.tile(np.arange(4), 4))
-        certificate = certify(layer, embedding, everything)
+        certificate = certify(layer, Problem(everything, embedding))
         assert (certificate.open_pairs, certificate.holds) == (open_pairs, open_pairs == 0)

@@ -28,6 +28,7 @@ from manyheads.certificate.softmax.pair_search import (
     smallest_scores,
 )
 from manyheads.certificate.softmax.share_bounds import extreme_sums, score_bounds
+from manyheads.problem.problem import Problem
 
 
 def logit_layer(logits: np.ndarray, threshold: float) -> Layer:
@@ -229,7 +230,7 @@ def test_a_range_is_judged_at_both_its_ends(
     """With one head the bounds are exact, so the window is that of every context of every length in the range."""
     graph = Graph(6, *np.nonzero(adjacency))
     layer = logit_layer(random_logits(1, 6, scale=1.0, seed=0), threshold)
-    certificate = certify(layer, one_hot(6), graph, context_length=lengths)
+    certificate = certify(layer, Problem(graph, one_hot(6)), context_length=lengths)
     tried = try_every_context(layer, one_hot(6), graph, lengths)
     expected = tried.largest[~adjacency].max(initial=-np.inf), tried.smallest[adjacency].min(initial=np.inf)
     np.testing.assert_allclose(certificate.window, expected, atol=1e-12)
@@ -254,7 +255,7 @@ def test_counting_accuses_only_the_guilty(
     adjacency = np.random.default_rng(seed).random((items, items)) < density
     graph = Graph(items, *np.nonzero(adjacency))
     layer = logit_layer(random_logits(heads, items, scale=1.0, seed=seed), threshold)
-    accused = {relation: suspect for suspect, relation in crowded_out(layer, one_hot(items), graph, lengths)}
+    accused = {relation: suspect for suspect, relation in crowded_out(layer, Problem(graph, one_hot(items)), lengths)}
     for relation, suspect in accused.items():
         context = list(dict.fromkeys([suspect.source, suspect.target, *suspect.others]))
         assert len(context) == lengths[1 if relation else 0]
@@ -273,7 +274,7 @@ def test_equal_shares_are_decided_by_counting_alone() -> None:
     graph = permutation_graph(6, seed=0)
     for threshold, missed, false_pairs in ((0.74, 0, 30), (0.76, 6, 0)):
         layer = logit_layer(np.zeros((3, 6, 6)), threshold)
-        certificate = certify(layer, one_hot(6), graph, context_length=4)
+        certificate = certify(layer, Problem(graph, one_hot(6)), context_length=4)
         assert certificate.verdict == "refuted"
         assert certificate.window == pytest.approx((0.75, 0.75))
         assert (certificate.missed, certificate.false_pairs, certificate.open_pairs) == (missed, false_pairs, 0)
@@ -288,10 +289,10 @@ def test_tighter_bounds_and_branching_prove_what_sound_bounds_cannot(monkeypatch
     branched: list[int] = []
     decide = Frontier.decide
     monkeypatch.setattr(Frontier, "decide", lambda *arguments: branched.append(1) or decide(*arguments))
-    assert certify(logit_layer(logits, 0.725), one_hot(40), graph, context_length=10).holds
+    assert certify(logit_layer(logits, 0.725), Problem(graph, one_hot(40)), context_length=10).holds
     assert not branched
     close = logit_layer(logits, 0.6962)
-    assert certify(close, one_hot(40), graph, context_length=10).holds
+    assert certify(close, Problem(graph, one_hot(40)), context_length=10).holds
     assert branched
     rng = np.random.default_rng(1)
     for _ in range(2000):
@@ -316,7 +317,7 @@ def test_a_fixed_batch_is_nearly_always_decided(allowed: str, monkeypatch: pytes
         # close to an end of the true window, on either side of it
         layer = logit_layer(logits, float(rng.choice(ends) + rng.choice([-1, 1]) * 10.0 ** rng.uniform(-4, -1)))
         wrong = try_every_context(layer, one_hot(7), graph, (4, 4)).wrong.any()
-        certificate = certify(layer, one_hot(7), graph, context_length=4)
+        certificate = certify(layer, Problem(graph, one_hot(7)), context_length=4)
         assert certificate.verdict != ("holds" if wrong else "refuted")
         assert certificate.window[0] >= ends[0] - 1e-12
         assert certificate.window[1] <= ends[1] + 1e-12

@@ -117,8 +117,8 @@ def test_the_option_errors_know_the_options_of_the_help_text(name: str, capsys: 
 
 def test_every_command_has_json_and_each_option_one_meaning() -> None:
     """One vocabulary: words that were used for the same thing before are gone."""
-    gone = {f"--{word}" for word in ["budget", "context", "length", "max-seconds", "out", "save-figure", "save-heads", "save-map"]}
-    gone |= {"--export", "--scale", "--max-budget"}
+    gone = {"--budget", "--context", "--length", "--max-seconds", "--out", "--export", "--scale", "--max-budget"}
+    gone |= {"--save-figure", "--save-heads", "--save-map"}
     for name in command_names():
         names = {option.names[0] for option in command_options(command_class(name))}
         assert "--json" in names

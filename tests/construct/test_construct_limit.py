@@ -15,6 +15,7 @@ from manyheads.construct.noise import background, decompose
 from manyheads.construct.score_window import window
 from manyheads.construct.smallest_construction import DRAWS, NEEDED, default_block_sizes, smallest
 from manyheads.construct.width_limit import Threshold, limit_tiles
+from manyheads.problem.problem import Problem
 
 
 def limit_matrix(
@@ -37,7 +38,7 @@ def test_limit_is_the_product_of_gram_blocks(monkeypatch: pytest.MonkeyPatch) ->
         blocks = construct.split_sources(graph, size=size)
         direct = np.max([gram[:, sources] @ gram[targets] for sources, targets in blocks], axis=0)
         np.testing.assert_allclose(limit_matrix(x, blocks, RADEMACHER, 1.0), direct, atol=1e-12)
-        found = construct.limit(graph, x, blocks)
+        found = construct.limit(Problem(graph, x), blocks)
         true = graph.adjacency()
         assert found.window.low == pytest.approx(direct[~true].max())
         assert found.window.high == pytest.approx(direct[true].min())
@@ -57,11 +58,11 @@ def test_limit_is_the_average_over_many_columns(signatures: construct.Signatures
 def test_limit_of_the_laws() -> None:
     # on the base grid no block size passes with the paper's τ; at (1024, 256) one of 128 does, one of 256 does not
     graph, x = permutation_graph(256, seed=0), gaussian(256, 32, seed=0)
-    limits = [construct.limit(graph, x, construct.split_sources(graph, size=size)) for size in (1, 8, 32, 256)]
+    limits = [construct.limit(Problem(graph, x), construct.split_sources(graph, size=size)) for size in (1, 8, 32, 256)]
     assert not any(found.separates("paper") for found in limits)
     graph, x = permutation_graph(1024, seed=0), gaussian(1024, 256, seed=0)
     verdicts = {
-        size: construct.limit(graph, x, construct.split_sources(graph, size=size)).separates("paper")
+        size: construct.limit(Problem(graph, x), construct.split_sources(graph, size=size)).separates("paper")
         for size in (128, 256)
     }
     assert verdicts == {128: True, 256: False}
@@ -70,18 +71,18 @@ def test_limit_of_the_laws() -> None:
 def test_where_the_limit_fails_so_do_wide_heads() -> None:
     graph, x = permutation_graph(32, seed=0), gaussian(32, 8, seed=0)
     blocks = construct.split_sources(graph, size=8)
-    found = construct.limit(graph, x, blocks)
+    found = construct.limit(Problem(graph, x), blocks)
     assert not found.separates("best")
     words = RADEMACHER.draw(32, 10_000, seed=0)
     layer = construct.assemble([construct.de_embed(x, block, words) for block in blocks], threshold=5_000.0)
-    certificate = certify(layer, x, graph)
+    certificate = certify(layer, Problem(graph, x))
     assert certificate.verdict == "refuted"
     np.testing.assert_allclose(np.array(certificate.window) / 10_000, (found.window.low, found.window.high), atol=0.1)
 
 
 def test_the_terms_add_up_to_the_scores_of_every_head() -> None:
     graph, x = permutation_graph(100, seed=0), gaussian(100, 80, seed=0)
-    layer = construct.compressive(graph, x, key_width=16, seed=3, block_size=30)
+    layer = construct.compressive(Problem(graph, x), key_width=16, seed=3, block_size=30)
     words = RADEMACHER.draw(100, 16, seed=3)
     scores = layer.head_scores(x)
     for head, (sources, targets) in enumerate(construct.split_sources(graph, size=30)):
@@ -113,7 +114,7 @@ def test_the_terms_are_the_papers() -> None:
 
 def test_background_is_the_attention_of_the_other_heads() -> None:
     graph, x = permutation_graph(60, seed=0), gaussian(60, 70, seed=0)
-    layer = construct.softmax(graph, x, key_width=8, seed=0, block_size=20)
+    layer = construct.softmax(Problem(graph, x), key_width=8, seed=0, block_size=20)
     context = np.array([3, 50, 17, 42])
     owners = context // 20
     logits = layer.head_scores(x[context]) / np.sqrt(8)
@@ -137,15 +138,19 @@ def test_window_stops_where_it_is_told() -> None:
 def test_smallest_tries_what_certify_confirms(threshold: Threshold) -> None:
     graph, x = permutation_graph(24, seed=0), gaussian(24, 256, seed=0)
     seen: list[Limit | Attempt] = []
-    result = smallest(graph, x, threshold=threshold, seed=3, block_sizes=[8, 24], max_budget=900, progress=seen.append)
+    result = smallest(
+        Problem(graph, x), threshold=threshold, seed=3, block_sizes=[8, 24], max_budget=900, progress=seen.append
+    )
     best = result.best
     assert best is not None
 
     def certified(size: int, width: int, draws: int) -> int:
-        layers = [construct.compressive(graph, x, key_width=width, seed=3 + n, block_size=size) for n in range(draws)]
+        layers = [
+            construct.compressive(Problem(graph, x), key_width=width, seed=3 + n, block_size=size) for n in range(draws)
+        ]
         if threshold == "best":
-            layers = [construct.calibrate(layer, certify(layer, x, graph)) for layer in layers]
-        return sum(certify(layer, x, graph).holds for layer in layers)
+            layers = [construct.calibrate(layer, certify(layer, Problem(graph, x))) for layer in layers]
+        return sum(certify(layer, Problem(graph, x)).holds for layer in layers)
 
     assert {attempt.heads for attempt in result.attempts} == {1, 3}
     for attempt in result.attempts[::3]:
@@ -174,7 +179,7 @@ def test_nineteen_of_twenty_draws_count() -> None:
 
 def test_smallest_stops_where_no_width_works() -> None:
     graph, x = permutation_graph(64, seed=0), gaussian(64, 16, seed=0)
-    result = smallest(graph, x, threshold="paper", seed=0)
+    result = smallest(Problem(graph, x), threshold="paper", seed=0)
     assert result.best is result.layer is result.certificate is None
     assert not result.attempts
     assert len(result.limits) == len(default_block_sizes(graph, 16))
@@ -183,7 +188,7 @@ def test_smallest_stops_where_no_width_works() -> None:
 
 def test_one_head_for_each_relation_is_the_budget_to_beat() -> None:
     graph, x = permutation_graph(100, seed=0), gaussian(100, 128, seed=0)
-    result = smallest(graph, x, threshold="best", seed=0)
+    result = smallest(Problem(graph, x), threshold="best", seed=0)
     assert result.best == Attempt(heads=100, block_size=1, key_width=1, separated=DRAWS, draws=DRAWS)
     assert result.certified == DRAWS
 
@@ -191,7 +196,7 @@ def test_one_head_for_each_relation_is_the_budget_to_beat() -> None:
 def test_smallest_takes_any_graph() -> None:
     graph = Graph(60, *np.array([[0, j] for j in range(1, 13)] + [[j, j + 1] for j in range(20, 50)]).T)
     x = gaussian(60, 256, seed=0)
-    result = smallest(graph, x, threshold="best", seed=0, max_budget=2000)
+    result = smallest(Problem(graph, x), threshold="best", seed=0, max_budget=2000)
     assert result.best is not None
     assert result.best.heads >= graph.max_degree == 12
     assert result.certified >= NEEDED

@@ -19,6 +19,7 @@ from manyheads.construct.widths import (
     paper_width,
     rademacher_width,
 )
+from manyheads.problem.problem import Problem
 
 
 def tail(trials: int, p: Fraction, hits: range) -> Fraction:
@@ -70,9 +71,9 @@ def test_values_of_the_laws() -> None:
 @pytest.mark.parametrize("signatures", [Bernoulli(0.25), Bernoulli(0.5), RADEMACHER])
 def test_the_default_width_certifies_in_every_draw(signatures: construct.Signatures) -> None:
     graph, x = permutation_graph(24, seed=0), one_hot(24)
-    layers = [construct.one_hot(graph, x, seed=seed, signatures=signatures) for seed in range(20)]
+    layers = [construct.one_hot(Problem(graph, x), seed=seed, signatures=signatures) for seed in range(20)]
     assert {layer.key_width for layer in layers} == {binomial_width(24, signatures)}
-    assert all(certify(layer, x, graph).holds for layer in layers)
+    assert all(certify(layer, Problem(graph, x)).holds for layer in layers)
 
 
 def test_the_closed_form_is_for_p_up_to_one_half() -> None:

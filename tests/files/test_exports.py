@@ -12,12 +12,12 @@ import pytest
 
 from manyheads import InputError, Layer, gaussian
 from manyheads.files import read_layer, write_export
-from manyheads.layer.layer import RULES, Rule
+from manyheads.layer.rules import RULES
 
 ITEMS, D_MODEL, HEADS, WIDTH = 40, 12, 3, 7  # 3 · 7 is no 12: the head width is free
 
 
-def layer_of(rule: Rule, dtype: str = "float32", scale: float = 1.0) -> Layer:
+def layer_of(rule: str, dtype: str = "float32", scale: float = 1.0) -> Layer:
     query, key = np.random.default_rng(5).standard_normal((2, HEADS, D_MODEL, WIDTH)).astype(dtype) * np.dtype(
         dtype
     ).type(scale)
@@ -156,7 +156,7 @@ def test_a_directory_that_exists_is_written_into_only_with_force(tmp_path: Path)
         write_export(tmp_path / "out", layer_of("sum"), to="torch")
     assert (tmp_path / "out" / "layer.safetensors").read_bytes() == before
     write_export(tmp_path / "out", layer_of("sum"), to="torch", force=True)
-    assert read_layer(tmp_path / "out" / "layer.safetensors").rule == "sum"
+    assert read_layer(tmp_path / "out" / "layer.safetensors").rule.name == "sum"
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="is a file, not a directory"):
         write_export(tmp_path / "file", layer_of("max"), to="torch", force=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,7 +26,8 @@ from manyheads import (
 from manyheads.bounds import bit_key_budget
 from manyheads.fitting import (
     Descent,
-    Standing,
+    FitOptions,
+    FitProgress,
     best_split,
     fit,
     fold,
@@ -37,11 +39,13 @@ from manyheads.fitting import (
     suitable_map,
 )
 from manyheads.fitting.band import most_heads, narrowest_band
-from manyheads.fitting.descent import suitable_descent
 from manyheads.fitting.folding import unfold
-from manyheads.fitting.layer_fit import Problem
+from manyheads.fitting.layer_fit import MappedProblem
+from manyheads.fitting.options import suitable_descent
 from manyheads.fitting.smallest_fit import splits
 from manyheads.fitting.starts import beheaded_start, narrowed_start, random_start
+from manyheads.layer.rules import MAX, SOFTMAX, SUM
+from manyheads.problem.problem import Problem
 
 NONE = np.empty(0, dtype=np.int64)
 
@@ -65,27 +69,32 @@ CASES = {
 def test_what_is_fitted_certifies(name: str) -> None:
     graph, d_model, heads, key_width = CASES[name]
     embedding = gaussian(graph.items, d_model, seed=7)
-    fitted = fit(graph, embedding, heads=heads, key_width=key_width, seed=0)
+    fitted = fit(Problem(graph, embedding), heads=heads, key_width=key_width, options=FitOptions(seed=0))
     assert fitted.certificate.holds, fitted.certificate.lines()
-    assert (fitted.layer.heads, fitted.layer.key_width, fitted.layer.rule) == (heads, key_width, "max")
+    assert (fitted.layer.heads, fitted.layer.key_width, fitted.layer.rule) == (heads, key_width, MAX)
     assert fitted.layer.query.dtype == np.float32
     # the certificate in hand is the one anybody gets
-    assert certify(fitted.layer, embedding, graph).margin == fitted.certificate.margin
+    assert certify(fitted.layer, Problem(graph, embedding)).margin == fitted.certificate.margin
     np.testing.assert_array_equal(fitted.layer.recognise(embedding), graph.adjacency())
 
 
 def test_the_same_seed_gives_the_same_layer() -> None:
     graph, embedding = permutation_graph(64, seed=0), gaussian(64, 16, seed=1)
-    one, same, other = (fit(graph, embedding, heads=3, key_width=4, seed=seed).layer for seed in (5, 5, 6))
+    one, same, other = (
+        fit(Problem(graph, embedding), heads=3, key_width=4, options=FitOptions(seed=seed)).layer for seed in (5, 5, 6)
+    )
     np.testing.assert_array_equal(one.query, same.query)
     assert one.threshold == same.threshold
     assert not np.array_equal(one.query, other.query)
 
 
 def test_the_trace_tells_pairs_wrong_margin_and_time() -> None:
-    seen: list[Standing] = []
+    seen: list[FitProgress] = []
     fitted = fit(
-        permutation_graph(64, seed=0), gaussian(64, 16, seed=1), heads=3, key_width=4, seed=0, progress=seen.append
+        Problem(permutation_graph(64, seed=0), gaussian(64, 16, seed=1)),
+        heads=3,
+        key_width=4,
+        options=FitOptions(seed=0, progress=seen.append),
     )
     assert fitted.trace == tuple(seen)
     assert {standing.phase for standing in seen} == {"separate", "widen"}
@@ -99,14 +108,22 @@ def test_the_trace_tells_pairs_wrong_margin_and_time() -> None:
 def test_widening_makes_the_margin_larger() -> None:
     graph, embedding = permutation_graph(64, seed=0), gaussian(64, 16, seed=1)
     plain, wide = (
-        fit(graph, embedding, heads=3, key_width=5, seed=0, how=Descent(widen=steps)).certificate for steps in (0, 300)
+        fit(
+            Problem(graph, embedding), heads=3, key_width=5, options=FitOptions(seed=0, descent=Descent(widen=steps))
+        ).certificate
+        for steps in (0, 300)
     )
     assert wide.normalised_margin > 3 * plain.normalised_margin > 0
 
 
 def test_a_shape_too_small_comes_back_refuted() -> None:
     graph, embedding = permutation_graph(64, seed=0), gaussian(64, 16, seed=1)
-    fitted = fit(graph, embedding, heads=1, key_width=3, seed=0, restarts=2, how=Descent(steps=300))
+    fitted = fit(
+        Problem(graph, embedding),
+        heads=1,
+        key_width=3,
+        options=FitOptions(seed=0, restarts=2, descent=Descent(steps=300)),
+    )
     assert fitted.certificate.verdict == "refuted"
     assert fitted.attempts == 2
     assert fitted.certificate.missed + fitted.certificate.false_pairs > 0
@@ -115,9 +132,14 @@ def test_a_shape_too_small_comes_back_refuted() -> None:
 @pytest.mark.parametrize(("heads", "key_width", "length"), [(1, 20, 8), (2, 24, 16), (1, 24, (9, 12))])
 def test_softmax_ends_with_the_sound_certificate(heads: int, key_width: int, length: int | tuple[int, int]) -> None:
     graph, embedding = permutation_graph(32, seed=0), gaussian(32, 24, seed=1)
-    fitted = fit(graph, embedding, heads=heads, key_width=key_width, seed=0, rule="softmax", context_length=length)
+    fitted = fit(
+        Problem(graph, embedding),
+        heads=heads,
+        key_width=key_width,
+        options=FitOptions(seed=0, rule=SOFTMAX, context_length=length),
+    )
     assert fitted.certificate.holds, fitted.certificate.lines()
-    assert fitted.layer.rule == "softmax"
+    assert fitted.layer.rule.name == "softmax"
     shortest, longest = (length, length) if isinstance(length, int) else length
     assert fitted.certificate.context_lengths == (shortest, longest)
     rng = np.random.default_rng(0)
@@ -131,17 +153,27 @@ def test_softmax_ends_with_the_sound_certificate(heads: int, key_width: int, len
 def test_a_context_holds_fewer_targets_than_a_hub_has() -> None:
     # 15 targets, of which contexts of 8 hold 7 beside the hub: a relation gets 1/7, and another pair 1/8
     hub = star_graph(16, direction="out")
-    assert Problem.of(hub, gaussian(16, 32, seed=0), "none", rule="softmax", context_length=8).most_heads == 1
+    assert (
+        MappedProblem.of(
+            Problem(hub, gaussian(16, 32, seed=0)), FitOptions(seed=0, rule=SOFTMAX, context_length=8)
+        ).most_heads
+        == 1
+    )
     looped = Graph(16, np.zeros(16, dtype=int), np.arange(16))
-    assert Problem.of(looped, gaussian(16, 32, seed=0), "none", rule="softmax", context_length=8).most_heads == 0
+    assert (
+        MappedProblem.of(
+            Problem(looped, gaussian(16, 32, seed=0)), FitOptions(seed=0, rule=SOFTMAX, context_length=8)
+        ).most_heads
+        == 0
+    )
 
 
 @pytest.mark.parametrize("scale", [1e-4, 1e4])
 def test_the_length_of_the_rows_does_not_matter(scale: float) -> None:
     graph, rows = permutation_graph(48, seed=0), gaussian(48, 16, seed=1) * np.float32(scale)
-    fitted = fit(graph, rows, heads=3, key_width=5, seed=0)
+    fitted = fit(Problem(graph, rows), heads=3, key_width=5, options=FitOptions(seed=0))
     assert fitted.certificate.holds
-    assert certify(fitted.layer, rows, graph).holds
+    assert certify(fitted.layer, Problem(graph, rows)).holds
 
 
 def test_the_band_is_what_every_context_needs() -> None:
@@ -168,9 +200,13 @@ def test_the_most_heads_are_those_with_a_band(length: int, degree: int) -> None:
 
 def test_a_search_under_softmax_tries_no_shape_that_is_impossible() -> None:
     graph, rows = permutation_graph(16, seed=0), gaussian(16, 16, seed=1)
-    found = best_split(graph, rows, key_budget=16, seed=0, time_limit=3.0, rule="softmax", context_length=6)
-    assert {tried.heads for tried in found.tries} <= {1, 2, 3, 4, 5}
-    assert any(tried.certified for tried in found.tries)
+    found = best_split(
+        Problem(graph, rows),
+        key_budget=16,
+        options=FitOptions(seed=0, time_limit=3.0, rule=SOFTMAX, context_length=6),
+    )
+    assert {tried.heads for tried in found.trials} <= {1, 2, 3, 4, 5}
+    assert any(tried.certified for tried in found.trials)
 
 
 @given(seed=st.integers(0, 10**6), name=st.sampled_from(["whiten", "project", "project+whiten"]))
@@ -202,20 +238,20 @@ def test_whitened_rows_fill_all_directions_and_projected_ones_lose_their_mean() 
 def test_an_anisotropic_embedding_is_fitted_behind_a_map() -> None:
     graph = permutation_graph(80, seed=0)
     rows = (gaussian(80, 24, seed=1) * np.geomspace(1, 30, 24) + 3).astype(np.float32)
-    fitted = fit(graph, rows, heads=2, key_width=10, seed=0, map="whiten")
+    fitted = fit(Problem(graph, rows), heads=2, key_width=10, options=FitOptions(seed=0, map="whiten"))
     assert fitted.certificate.holds
-    assert certify(fitted.layer, rows, graph).holds  # of the rows as they are, not as mapped
+    assert certify(fitted.layer, Problem(graph, rows)).holds  # of the rows as they are, not as mapped
 
 
 def test_growth_keeps_what_was_known_and_takes_fewer_steps() -> None:
     graph, embedding = permutation_graph(128, seed=0), gaussian(128, 32, seed=1)
-    first = fit(graph, embedding, heads=3, key_width=8, seed=0)
+    first = fit(Problem(graph, embedding), heads=3, key_width=8, options=FitOptions(seed=0))
     sources, targets = graph.sources.copy(), graph.targets.copy()
     kept = np.delete(np.arange(128), [3, 50])  # two relations go, two come
     changed = Graph(128, np.append(sources[kept], [3, 50]), np.append(targets[kept], [targets[50], targets[3]]))
-    assert certify(first.layer, embedding, changed).verdict == "refuted"
-    grown = grow(first.layer, changed, embedding, seed=0)
-    fresh = fit(changed, embedding, heads=3, key_width=8, seed=0)
+    assert certify(first.layer, Problem(changed, embedding)).verdict == "refuted"
+    grown = grow(first.layer, Problem(changed, embedding), options=FitOptions(seed=0))
+    fresh = fit(Problem(changed, embedding), heads=3, key_width=8, options=FitOptions(seed=0))
     assert grown.certificate.holds
     assert fresh.certificate.holds
     assert grown.attempts == 1
@@ -226,39 +262,48 @@ def test_growth_keeps_what_was_known_and_takes_fewer_steps() -> None:
 def test_growth_refuses_another_embedding() -> None:
     layer = Layer(*np.ones((2, 1, 4, 2)), threshold=0.0)
     with pytest.raises(InputError, match="rows of 4 numbers"):
-        grow(layer, permutation_graph(20, seed=0), gaussian(20, 5, seed=0), seed=0)
+        grow(layer, Problem(permutation_graph(20, seed=0), gaussian(20, 5, seed=0)), options=FitOptions(seed=0))
     with pytest.raises(InputError, match="max or softmax"):
-        grow(replace(layer, rule="sum"), permutation_graph(20, seed=0), gaussian(20, 4, seed=0), seed=0)
+        grow(
+            replace(layer, rule="sum"),
+            Problem(permutation_graph(20, seed=0), gaussian(20, 4, seed=0)),
+            options=FitOptions(seed=0),
+        )
 
 
 def test_the_search_goes_down_and_says_what_it_tried() -> None:
     graph, embedding = permutation_graph(48, seed=0), gaussian(48, 16, seed=1)
     reported = []
-    found = smallest_fit(graph, embedding, seed=0, time_limit=2.0, workers=1, report=reported.append)
+    found = smallest_fit(
+        Problem(graph, embedding), options=FitOptions(seed=0, time_limit=2.0, workers=1, report=reported.append)
+    )
     assert found.best is not None
     assert found.certificate is not None
     assert found.certificate.holds
     assert found.layer is not None
-    assert found.layer.key_budget == found.best.key_budget == min(t.key_budget for t in found.tries if t.certified)
+    assert found.layer.key_budget == found.best.key_budget == min(t.key_budget for t in found.trials if t.certified)
     assert found.best.key_budget < predicted_shape(graph, 16)[0]
-    assert found.tries == tuple(reported)
-    assert {"random", "narrowed"} <= {tried.start for tried in found.tries}
+    assert found.trials == tuple(reported)
+    assert {"random", "narrowed"} <= {tried.start for tried in found.trials}
     assert found.seconds < 4
-    only = smallest_fit(graph, embedding, seed=0, time_limit=0.5, heads=2, workers=2)
-    assert {tried.heads for tried in only.tries} == {2}
+    only = smallest_fit(Problem(graph, embedding), heads=2, options=FitOptions(seed=0, time_limit=0.5, workers=2))
+    assert {tried.heads for tried in only.trials} == {2}
 
 
 def test_a_search_without_success_does_not_run_away() -> None:
     # as on a machine of many cores: so many shapes are asked for before any has ended
-    search = smallest_fit(permutation_graph(64, seed=0), gaussian(64, 16, seed=1), seed=0, time_limit=0.2, workers=128)
-    assert max(tried.key_budget for tried in search.tries) <= 64
+    search = smallest_fit(
+        Problem(permutation_graph(64, seed=0), gaussian(64, 16, seed=1)),
+        options=FitOptions(seed=0, time_limit=0.2, workers=128),
+    )
+    assert max(tried.key_budget for tried in search.trials) <= 64
 
 
 def test_the_best_split_has_the_widest_margin() -> None:
     graph, embedding = permutation_graph(32, seed=0), gaussian(32, 16, seed=1)
-    found = best_split(graph, embedding, key_budget=12, seed=0, time_limit=10.0, workers=1)
-    certified = [tried for tried in found.tries if tried.certified]
-    assert {(t.heads, t.key_width) for t in found.tries} == set(splits(12, 16))
+    found = best_split(Problem(graph, embedding), key_budget=12, options=FitOptions(seed=0, time_limit=10.0, workers=1))
+    certified = [tried for tried in found.trials if tried.certified]
+    assert {(t.heads, t.key_width) for t in found.trials} == set(splits(12, 16))
     assert found.best == max(certified, key=lambda tried: tried.normalised_margin)
 
 
@@ -296,28 +341,34 @@ def test_the_bit_budget_counts_graphs() -> None:
 def test_what_cannot_be_is_refused() -> None:
     graph, embedding = permutation_graph(512, seed=0), gaussian(512, 16, seed=1)
     with pytest.raises(InputError, match=r"key budget of 3 is below the bit budget.*4 is the least"):
-        fit(graph, embedding, heads=3, key_width=1, seed=0)
+        fit(Problem(graph, embedding), heads=3, key_width=1, options=FitOptions(seed=0))
     with pytest.raises(InputError, match="below the bit budget"):
-        smallest_fit(graph, embedding, seed=0, time_limit=1.0, max_budget=2)
+        smallest_fit(Problem(graph, embedding), max_budget=2, options=FitOptions(seed=0, time_limit=1.0))
     named = graph.with_labels([f"item {n}" for n in range(512)])
     twins = embedding.copy()
     twins[77] = twins[5]
     with pytest.raises(InputError, match=r"rows 5 and 77 of the embedding \(item 5 and item 77\) are identical"):
-        fit(named, twins, heads=8, key_width=16, seed=0)
-    for wrong, sentence in (
-        ({"heads": 0, "key_width": 2}, "heads must be at least 1"),
-        ({"heads": 2, "key_width": 0}, "key width must be at least 1"),
-        ({"heads": 2, "key_width": 2, "restarts": 0}, "restarts must be at least 1"),
-        ({"heads": 2, "key_width": 2, "time_limit": 0.0}, "time limit must be a positive"),
-        ({"heads": 2, "key_width": 2, "context_length": 8}, "every length"),
-        ({"heads": 2, "key_width": 2, "rule": "softmax"}, "give the context length"),
-        (
-            {"heads": 2, "key_width": 2, "rule": "softmax", "context_length": 1},
-            "run from 2 to the number",
-        ),
-    ):
-        with pytest.raises(InputError, match=sentence):
-            fit(graph, embedding, seed=0, **wrong)  # type: ignore[arg-type]
+        fit(Problem(named, twins), heads=8, key_width=16, options=FitOptions(seed=0))
+
+
+@pytest.mark.parametrize(
+    ("shape", "options", "sentence"),
+    [
+        ((0, 2), {}, "heads must be at least 1"),
+        ((2, 0), {}, "key width must be at least 1"),
+        ((2, 6), {"restarts": 0}, "restarts must be at least 1"),
+        ((2, 6), {"workers": 0}, "workers must be at least 1"),
+        ((2, 6), {"time_limit": 0.0}, "time limit must be a positive"),
+        ((2, 6), {"context_length": 8}, "every length"),
+        ((2, 6), {"rule": SOFTMAX}, "give the context length"),
+        ((2, 6), {"rule": SOFTMAX, "context_length": 1}, "run from 2 to the number"),
+        ((2, 6), {"rule": SUM}, "rule max or softmax, not 'sum'"),
+    ],
+)
+def test_malformed_options_are_refused(shape: tuple[int, int], options: dict[str, Any], sentence: str) -> None:
+    problem = Problem(permutation_graph(64, seed=0), gaussian(64, 16, seed=1))
+    with pytest.raises(InputError, match=sentence):
+        fit(problem, heads=shape[0], key_width=shape[1], options=FitOptions(seed=0, **options))
 
 
 def test_twins_with_the_same_relations_are_no_trouble() -> None:
@@ -325,14 +376,21 @@ def test_twins_with_the_same_relations_are_no_trouble() -> None:
     embedding = gaussian(12, 8, seed=0)
     embedding[1] = embedding[0]
     graph = Graph(12, np.array([0, 1, 5, 5]), np.array([3, 3, 0, 1]))
-    assert fit(graph, embedding, heads=1, key_width=6, seed=0).certificate.holds
+    assert fit(Problem(graph, embedding), heads=1, key_width=6, options=FitOptions(seed=0)).certificate.holds
     with pytest.raises(InputError, match="relations to them differ"):
-        fit(Graph(12, np.array([0, 1, 5]), np.array([3, 3, 0])), embedding, heads=1, key_width=6, seed=0)
+        fit(
+            Problem(Graph(12, np.array([0, 1, 5]), np.array([3, 3, 0])), embedding),
+            heads=1,
+            key_width=6,
+            options=FitOptions(seed=0),
+        )
 
 
 def test_a_time_limit_holds() -> None:
     graph, embedding = permutation_graph(400, seed=0), gaussian(400, 16, seed=1)
-    fitted = fit(graph, embedding, heads=2, key_width=8, seed=0, time_limit=0.3, restarts=100)
+    fitted = fit(
+        Problem(graph, embedding), heads=2, key_width=8, options=FitOptions(seed=0, time_limit=0.3, restarts=100)
+    )
     assert fitted.seconds < 3
     assert fitted.certificate.verdict == "refuted"
 
@@ -347,5 +405,5 @@ def test_crowded_problems_are_looked_at_in_shares() -> None:
 def test_shares_separate_a_problem_as_looks_at_all_pairs_do() -> None:
     graph, rows = permutation_graph(256, seed=0), gaussian(256, 32, seed=1)
     how = Descent(rate=0.05, beta1=0.99, beta2=0.99, share=0.5, steps=1_200, widen=20)
-    fitted = fit(graph, rows, heads=4, key_width=9, seed=0, how=how, restarts=2)
+    fitted = fit(Problem(graph, rows), heads=4, key_width=9, options=FitOptions(seed=0, descent=how, restarts=2))
     assert fitted.certificate.holds

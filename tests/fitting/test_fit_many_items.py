@@ -9,9 +9,10 @@ from weakref import WeakSet
 import pytest
 
 from manyheads import gaussian, permutation_graph
-from manyheads.fitting import Descent, Standing, fit
-from manyheads.fitting.descent import Attempt, Engine
-from manyheads.fitting.layer_fit import Problem
+from manyheads.fitting import Descent, FitOptions, FitProgress, fit
+from manyheads.fitting.descent import DescentResult, Engine
+from manyheads.fitting.layer_fit import MappedProblem
+from manyheads.problem.problem import Problem
 
 fit_module = import_module("manyheads.fitting.layer_fit")  # not the function of that name
 GRAPH, ROWS = permutation_graph(64, seed=0), gaussian(64, 16, seed=1)
@@ -23,20 +24,20 @@ def test_the_engine_is_gone_when_the_certificate_begins(monkeypatch: pytest.Monk
     judged: list[int] = []
 
     class Watched(Engine):
-        def run(self, *args: object, **options: object) -> Attempt:
+        def run(self, *args: object, **options: object) -> DescentResult:
             engines.add(self)
             return super().run(*args, **options)
 
-    judge = Problem.judge
+    judge = MappedProblem.judge
 
-    def judge_alone(problem: Problem, attempt: Attempt) -> object:
+    def judge_alone(problem: MappedProblem, attempt: DescentResult) -> object:
         gc.collect()
         judged.append(len(engines))
         return judge(problem, attempt)
 
     monkeypatch.setattr(fit_module, "Engine", Watched)
-    monkeypatch.setattr(Problem, "judge", judge_alone)
-    assert fit(GRAPH, ROWS, heads=2, key_width=6, seed=0).certificate.holds
+    monkeypatch.setattr(MappedProblem, "judge", judge_alone)
+    assert fit(Problem(GRAPH, ROWS), heads=2, key_width=6, options=FitOptions(seed=0)).certificate.holds
     assert judged
     assert set(judged) == {0}
 
@@ -44,7 +45,12 @@ def test_the_engine_is_gone_when_the_certificate_begins(monkeypatch: pytest.Monk
 @pytest.mark.parametrize(("share", "apart"), [(1.0, 6), (0.5, 12), (0.25, 24)])
 def test_looks_at_all_pairs_are_rare_where_a_step_sees_a_share(share: float, apart: int) -> None:
     """They cost as many steps as there are shares, so that six times as many steps lie between them."""
-    seen: list[Standing] = []
-    how = Descent(steps=120, rate=1e-6, hold=0.99, share=share)  # held: it must not end as stuck
-    fit(GRAPH, ROWS, heads=1, key_width=2, seed=0, restarts=1, how=how, progress=seen.append)
-    assert [standing.step for standing in seen] == list(range(apart, 121, apart))
+    seen: list[FitProgress] = []
+    descent = Descent(steps=120, rate=1e-6, hold=0.99, share=share)  # held: it must not end as stuck
+    fit(
+        Problem(GRAPH, ROWS),
+        heads=1,
+        key_width=2,
+        options=FitOptions(seed=0, restarts=1, descent=descent, progress=seen.append),
+    )
+    assert [progress.step for progress in seen] == list(range(apart, 121, apart))

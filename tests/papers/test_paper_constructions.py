@@ -23,6 +23,7 @@ from manyheads.papers.exhibits.contexts import attention, draw_contexts, fewest_
 from manyheads.papers.exhibits.sampled import SampledContexts
 from manyheads.papers.exhibits.softmax_construction import Share
 from manyheads.papers.exhibits.widths import NeededWidth, limit_units, limit_wrong, smallest_width
+from manyheads.problem.problem import Problem
 from manyheads.sweep.store.record import Meant
 
 FINE = Scale(seeds=2, up_to=512)
@@ -91,7 +92,12 @@ def test_sampled_contexts_are_decided_by_the_layer(calibration: int) -> None:
     assert (found["scale"] == 1 and found["threshold"] == 0.5) == (calibration == 0)
     graph, embedding = permutation_graph(64, seed=3), gaussian(64, 72, seed=3)
     layer = construct.softmax(
-        graph, embedding, key_width=40, seed=3, block_size=32, scale=found["scale"], threshold=found["threshold"]
+        Problem(graph, embedding),
+        key_width=40,
+        seed=3,
+        block_size=32,
+        scale=found["scale"],
+        threshold=found["threshold"],
     )
     rng = np.random.default_rng((3, 8))
     draw_contexts(rng, items=64, length=8, count=calibration)
@@ -112,7 +118,7 @@ def test_sampled_contexts_are_decided_by_the_layer(calibration: int) -> None:
 
 def test_attention_is_the_layers_score() -> None:
     graph, embedding = permutation_graph(32, seed=0), gaussian(32, 64, seed=0)
-    layer = construct.softmax(graph, embedding, key_width=25, seed=0, block_size=16)
+    layer = construct.softmax(Problem(graph, embedding), key_width=25, seed=0, block_size=16)
     context = np.arange(3, 12)
     units = layer.head_scores(embedding) / 25
     np.testing.assert_allclose(attention(units, context, 5.0), layer.scores(embedding[context]), rtol=1e-12)
@@ -188,7 +194,7 @@ def test_limits_of_the_heads_are_the_constructions() -> None:
     graph, embedding = permutation_graph(40, seed=0), gaussian(40, 24, seed=0)
     blocks = split_sources(graph, size=10)
     units, related = limit_units(embedding, blocks), graph.adjacency()
-    joined, expected = units.max(axis=0), construct.limit(graph, embedding, blocks).window
+    joined, expected = units.max(axis=0), construct.limit(Problem(graph, embedding), blocks).window
     assert (joined[~related].max(), joined[related].min()) == pytest.approx((expected.low, expected.high))
     wrong = fewest_wrong(joined[~related], joined[related])
     assert wrong > 0
@@ -203,7 +209,7 @@ def test_a_needed_width_separates_and_much_less_does_not() -> None:
     def windows(key_width: int) -> list[bool]:
         found = []
         for draw in range(3):
-            layer = construct.compressive(graph, embedding, key_width=key_width, seed=1 + draw, block_size=24)
+            layer = construct.compressive(Problem(graph, embedding), key_width=key_width, seed=1 + draw, block_size=24)
             scores, related = layer.scores(embedding), graph.adjacency()
             found.append(bool(scores[~related].max() < scores[related].min()))
         return found
@@ -229,7 +235,9 @@ def test_softmax_needs_a_width_too() -> None:
         """By one scale and one threshold, through layers of their own."""
         for beta in sharpnesses(8):
             scale = beta / np.sqrt(key_width)
-            layer = construct.softmax(graph, embedding, key_width=key_width, seed=draw, block_size=16, scale=scale)
+            layer = construct.softmax(
+                Problem(graph, embedding), key_width=key_width, seed=draw, block_size=16, scale=scale
+            )
             related = [graph.adjacency()[np.ix_(context, context)] for context in contexts]
             scores = [layer.scores(embedding[context]) for context in contexts]
             low = max(found[~true].max() for found, true in zip(scores, related, strict=True))

@@ -10,6 +10,7 @@ from support.cases import CASES, Case
 
 from manyheads import Graph, Layer
 from manyheads.certificate import Witness, certify
+from manyheads.problem.problem import Problem
 
 ALL = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 HOLDING = pytest.mark.parametrize("case", [c for c in CASES if c.verdict == "holds"], ids=lambda case: case.name)
@@ -18,7 +19,7 @@ HOLDING = pytest.mark.parametrize("case", [c for c in CASES if c.verdict == "hol
 @ALL
 def test_a_case_has_its_verdict(case: Case) -> None:
     graph, embedding, layer = case.build()
-    certificate = certify(layer, embedding, graph, context_length=case.lengths)
+    certificate = certify(layer, Problem(graph, embedding), context_length=case.lengths)
     assert certificate.verdict == case.verdict
     assert (certificate.witness is None) == (case.verdict != "refuted")
 
@@ -27,7 +28,7 @@ def test_a_case_has_its_verdict(case: Case) -> None:
 def test_the_layer_recognises_what_its_verdict_says(case: Case) -> None:
     """One context, computed by the layer itself: all items, or under softmax as many as the certificate is about."""
     graph, embedding, layer = case.build()
-    certificate = certify(layer, embedding, graph, context_length=case.lengths)
+    certificate = certify(layer, Problem(graph, embedding), context_length=case.lengths)
     context = np.arange(graph.items)
     if certificate.witness is not None and certificate.witness.context is not None:
         context = np.array(certificate.witness.context)
@@ -47,7 +48,7 @@ def test_a_weight_disturbed_past_the_margin_is_refused(case: Case) -> None:
     part = np.abs(embedding[source]).argmax()
     query[head, part, width] += 1000 * np.abs(query).max()
     disturbed = replace(layer, query=query)
-    certificate = certify(disturbed, embedding, graph, context_length=case.lengths)
+    certificate = certify(disturbed, Problem(graph, embedding), context_length=case.lengths)
     assert certificate.verdict == "refuted"
     assert certificate.witness is not None
     assert is_wrong_at(disturbed, embedding, graph, certificate.witness)

@@ -13,6 +13,7 @@ from matplotlib.image import imread
 from manyheads.certificate import certify
 from manyheads.drawing.certificate import Scores, draw_scores
 from manyheads.files import read_embedding, read_graph, read_layer
+from manyheads.problem.problem import Problem
 
 
 @pytest.fixture
@@ -37,7 +38,7 @@ def test_the_demonstration(demo: ModuleType, tmp_path: Path, capsys: pytest.Capt
     assert "D_K* = " in told
     files = [tmp_path / "new" / name for name in ("layer.safetensors", "embedding.npy", "graph.csv")]
     layer, embedding, graph = read_layer(files[0]), read_embedding(files[1]), read_graph(files[2])
-    assert certify(layer, embedding, graph).holds
+    assert certify(layer, Problem(graph, embedding)).holds
     for picture in ("capacity.png", "certificate.png"):
         assert imread(tmp_path / "new" / picture).std() > 0.05  # something is drawn
     demo.main(tmp_path / "new")  # again, over its own files

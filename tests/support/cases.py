@@ -24,6 +24,7 @@ from manyheads import (
     star_graph,
 )
 from manyheads.certificate import certify
+from manyheads.problem.problem import Problem
 
 GRAPH_SEED, EMBEDDING_SEED, SEED = 0, 1, 2  # the command line's defaults
 
@@ -83,9 +84,9 @@ class Case:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", construct.ConditionWarning)
             function = getattr(construct, self.construction.replace("-", "_"))
-            layer = function(graph, embedding, seed=SEED, **options)
+            layer = function(Problem(graph, embedding), seed=SEED, **options)
         if self.threshold == "best":
-            certificate = certify(layer, embedding, graph, context_length=self.lengths)
+            certificate = certify(layer, Problem(graph, embedding), context_length=self.lengths)
             layer = construct.calibrate(layer, certificate)
         elif self.threshold != "paper":
             layer = replace(layer, threshold=float(self.threshold))

@@ -68,11 +68,11 @@ def exact_scores(layer: Layer, embedding: np.ndarray) -> list[list[mpf]]:
             for head in exact_head_scores(layer, embedding)
         ]
         pairs = [[[head[p][q] for head in heads] for q in range(len(embedding))] for p in range(len(embedding))]
-        if layer.rule == "max":
+        if layer.rule.name == "max":
             return [[max(scores) for scores in row] for row in pairs]
-        if layer.rule == "sum":
+        if layer.rule.name == "sum":
             return [[mp.fsum(scores) for scores in row] for row in pairs]
-        if layer.rule == "logsumexp":
+        if layer.rule.name == "logsumexp":
             return [[mp.log(mp.fsum(mp.exp(s) for s in scores)) for scores in row] for row in pairs]
         root = mp.sqrt(layer.key_width)
         shares = [[[mp.exp(s / root) for s in row] for row in head] for head in heads]

@@ -67,7 +67,7 @@ def head_gap(case: Case, query: ndarray, key: ndarray, context: ndarray) -> floa
     """How far the second-best head is behind at least, in units of the largest score."""
     x = case.problem.embedding[context].astype(np.float64)
     heads = (x @ query) @ (x @ key).swapaxes(1, 2)
-    if case.run.rule != "max" or case.run.heads == 1:
+    if case.run.rule.name != "max" or case.run.heads == 1:
         return np.inf
     second, first = np.sort(heads, axis=0)[-2:]
     return float((first - second).min() / np.abs(heads).max())

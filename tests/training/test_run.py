@@ -54,7 +54,7 @@ def test_equal_meanings_have_equal_ids() -> None:
     other_numbers = unchecked(items=np.int64(64), d_model=np.int32(16), sharpness=10, learning_rate=np.float64(1e-3))
     assert other_numbers == BASE
     assert (hash(other_numbers), other_numbers.id) == (hash(BASE), BASE.id)
-    assert Run(**json.loads(json.dumps(asdict(BASE)))) == BASE
+    assert Run(**json.loads(json.dumps(asdict(BASE), default=str))) == BASE
 
 
 def test_the_id_does_not_drift() -> None:

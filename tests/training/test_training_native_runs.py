@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 
 from manyheads import InputError, _native, certify, gaussian, permutation_graph
+from manyheads.layer.rules import SUM
+from manyheads.problem.problem import Problem
 from manyheads.training import Check, Outcome, Run, fingerprint, train
 from manyheads.training.data import Stream, problem_of
 from manyheads.training.native import step_flops, training
@@ -58,7 +60,7 @@ def test_a_converged_run_stopped_by_the_rule_and_holds_what_it_claims() -> None:
     assert outcome.curve[-1].loss < outcome.curve[0].loss
     problem = problem_of(QUICK)
     assert outcome.layer is not None
-    certificate = certify(outcome.layer, problem.embedding, problem.graph)
+    certificate = certify(outcome.layer, Problem(problem.graph, problem.embedding))
     assert outcome.exact_errors == certificate.missed + certificate.false_pairs
     assert outcome.margin == certificate.margin
     kernel = training(QUICK, problem)
@@ -265,3 +267,8 @@ def test_flops_are_those_of_the_matrix_products() -> None:
     run = Run(256, 32, 8, 8, seed=0)
     assert step_flops(run) == 2 * (2 * 2 * 16 * 32 * 64) + 2 * 256 * 64 + 2 * (2 * 256 * 8)
     assert step_flops(replace(run, rule="softmax")) == step_flops(run) + 2 * (2 * 256 * 56)
+
+
+def test_the_native_engine_names_the_rules_it_trains() -> None:
+    with pytest.raises(InputError, match="the native engine trains max and softmax: use --engine reference for sum"):
+        train(replace(QUICK, rule=SUM))

@@ -13,9 +13,10 @@ import pytest
 
 from manyheads.errors import InputError
 from manyheads.layer.layer import Layer
+from manyheads.layer.rules import MAX, rule_named
 from manyheads.training import Check, Outcome, train
 from manyheads.training.data import Stream, problem_of
-from manyheads.training.run import Aggregation, Run, fingerprint
+from manyheads.training.run import Run, fingerprint
 
 torch = pytest.importorskip("torch", reason="the reference engine needs the torch extra")
 from manyheads.training.reference import Batch, converged, train_runs  # noqa: E402
@@ -43,11 +44,11 @@ def batch(runs: Sequence[Run]) -> Batch:
     return Batch(runs, [problem_of(run) for run in runs])
 
 
-@pytest.mark.parametrize("rule", ["max", "softmax"])
-def test_scores_are_those_of_the_layer(rule: Aggregation) -> None:
+@pytest.mark.parametrize("rule", ["max", "softmax", "sum", "logsumexp"])
+def test_scores_are_those_of_the_layer(rule: str) -> None:
     query, key = normal(2, RUNS, HEADS, D_MODEL, KEY_WIDTH)
     x = normal(RUNS, CONTEXTS, LENGTH, D_MODEL, seed=1)
-    found = scores(torch.tensor(query), torch.tensor(key), torch.tensor(x), rule).numpy()
+    found = scores(torch.tensor(query), torch.tensor(key), torch.tensor(x), rule_named(rule)).numpy()
     for run, context in np.ndindex(RUNS, CONTEXTS):
         expected = Layer(query[run], key[run], 0.0, rule).scores(x[run, context])
         np.testing.assert_allclose(found[run, context], expected, rtol=1e-12)
@@ -85,7 +86,7 @@ def test_message_error_counts_valid_positions_only() -> None:
 def test_the_lowest_of_equal_heads_gets_the_gradient() -> None:
     query, key = (torch.tensor(normal(1, 1, D_MODEL, KEY_WIDTH, seed=n)).repeat(1, HEADS, 1, 1) for n in range(2))
     query.requires_grad_()
-    scores(query, key, torch.tensor(normal(1, 1, LENGTH, D_MODEL)), "max").square().sum().backward()
+    scores(query, key, torch.tensor(normal(1, 1, LENGTH, D_MODEL)), MAX).square().sum().backward()
     assert query.grad[0, 0].abs().min() > 0
     assert not query.grad[0, 1:].any()
 

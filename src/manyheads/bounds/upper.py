@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from manyheads.bounds.arguments import Given, Reals, Truths, Wholes, positive
+from manyheads.layer.rules import MAX, SOFTMAX, Rule
 
 
 def rank_one_key_budget(relations: Given) -> Reals:
@@ -117,10 +118,10 @@ def many_heads_key_budget(*, items: Given, d_model: Given, context_length: Given
     return heads * width
 
 
-def head_advantage(*, items: Given, d_model: Given, rule: str = "max") -> Reals:
+def head_advantage(*, items: Given, d_model: Given, rule: Rule = MAX) -> Reals:
     """How many times more one head needs than many: m/d (Sec. 5), or (m/d)/ln m under softmax (Eq. 22)."""
     ratio = positive(items, "items") / positive(d_model, "d_model")
-    return ratio / np.log(positive(items, "items")) if rule == "softmax" else ratio
+    return ratio / np.log(positive(items, "items")) if rule is SOFTMAX else ratio
 
 
 def owner_share(*, context_length: Given, gap: Given) -> Reals:

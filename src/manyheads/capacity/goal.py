@@ -40,8 +40,8 @@ class Goal:
         """Refuse what would be trained without ever having a score."""
         if run.objective == "values":
             raise InputError("the value channel has a squared error and no F1: capacities are measured for edges only")
-        if self.exact and run.rule == "softmax":
-            raise InputError("exact recovery is decided pair by pair, which the rule softmax does not allow")
+        if self.exact and not (run.rule.context_blind and run.rule.has_rounding_bound):
+            raise InputError(f"exact recovery is decided pair by pair, which the rule {run.rule} does not allow")
 
     def score(self, outcome: Scored) -> float | None:
         """What this run contributes; missing stays missing."""

@@ -11,8 +11,10 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from manyheads.certificate.evidence import Evidence, Witness
-from manyheads.layer.layer import Layer, Rule
+from manyheads.layer.layer import Layer
+from manyheads.layer.rules import Rule
 from manyheads.problem.graph import Graph
+from manyheads.problem.problem import Problem
 
 Verdict = Literal["holds", "refuted", "not proved"]
 
@@ -88,29 +90,23 @@ class Certificate:
         return f"every context of length {shortest}" + (f" to {longest}" if longest > shortest else "")
 
 
-def conclude(
-    layer: Layer,
-    embedding: Float[ndarray, "items d_model"],
-    graph: Graph,
-    lengths: tuple[int, int] | None,
-    evidence: Evidence,
-) -> Certificate:
+def conclude(layer: Layer, problem: Problem, lengths: tuple[int, int] | None, evidence: Evidence) -> Certificate:
     """Draw the verdict from the evidence."""
     margin = min(evidence.high - layer.threshold, layer.threshold - evidence.low)
-    verdict, reason = _verdict(evidence, margin, graph)
+    verdict, reason = _verdict(evidence, margin, problem.graph)
     return Certificate(
         verdict=verdict,
         reason=reason,
         rule=layer.rule,
-        items=graph.items,
-        relations=graph.relations,
+        items=problem.items,
+        relations=problem.relations,
         d_model=layer.d_model,
         heads=layer.heads,
         key_width=layer.key_width,
         context_lengths=lengths,
         threshold=layer.threshold,
         margin=margin,
-        normalised_margin=_normalised(margin, layer, embedding),
+        normalised_margin=_normalised(margin, layer, problem.rows),
         window=(evidence.low, evidence.high),
         rounding=evidence.rounding,
         missed=evidence.missed,
@@ -147,6 +143,8 @@ def _normalised(margin: float, layer: Layer, embedding: Float[ndarray, "items d_
 def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _plain(part) for name, part in value.items()}
+    if isinstance(value, Rule):
+        return value.name
     if isinstance(value, tuple):
         return [_plain(part) for part in value]
     if isinstance(value, float) and not math.isfinite(value):

@@ -8,24 +8,20 @@ from functools import reduce
 from operator import add
 
 import numpy as np
-from jaxtyping import Float, Float64
+from jaxtyping import Float64
 from numpy import ndarray
 
 from manyheads._native import multiply
 from manyheads.certificate.evidence import Evidence, Witness
-from manyheads.certificate.projection import UNIT, Projection, gamma, tile_sides
-from manyheads.layer.layer import Layer, Rule
+from manyheads.certificate.projection import Projection, tile_sides
+from manyheads.layer.layer import Layer
+from manyheads.layer.rules import Rule
 from manyheads.problem.graph import Graph
-
-JOIN = {"max": np.maximum, "sum": np.add, "logsumexp": np.logaddexp}
+from manyheads.problem.problem import Problem
 
 
 def examine_pairs(
-    layer: Layer,
-    embedding: Float[ndarray, "items d_model"],
-    graph: Graph,
-    projection: Projection,
-    progress: Callable[[int, int], None],
+    layer: Layer, problem: Problem, projection: Projection, progress: Callable[[int, int], None]
 ) -> Evidence:
     """Score all ordered pairs, a square tile of them at a time, and compare each with the threshold.
 
@@ -33,7 +29,8 @@ def examine_pairs(
     them (the paper's monotonicity). A pair is proved if its distance from the threshold exceeds its rounding bound; it
     is refuted if it is wrong by more than twice that: once for the arithmetic here, once for the layer's own.
     """
-    row_bounds = joined_errors(layer.rule, projection.row_errors())
+    graph = problem.graph
+    row_bounds = layer.rule.error_bound(projection.row_errors())
     sides = tile_sides(graph.items)
     tallies = []
     for sources in sides:
@@ -53,7 +50,7 @@ def examine_pairs(
         missed=tally.missed,
         false_pairs=tally.wrong - tally.missed,
         open_pairs=tally.unsettled,
-        witness=_witness(layer, embedding, graph, tally.worst) if tally.wrong else None,
+        witness=_witness(layer, problem, tally.worst) if tally.wrong else None,
     )
 
 
@@ -66,18 +63,8 @@ def tile_scores(
     multiply(queries[0], keys[0], out=scores)
     for head in range(1, projection.heads):
         multiply(queries[head], keys[head], out=head_scores)
-        JOIN[rule](scores, head_scores, out=scores)
+        rule.add_head(scores, head_scores)
     return scores
-
-
-def joined_errors(rule: Rule, errors: Float64[ndarray, " heads *shape"]) -> Float64[ndarray, "*shape"]:
-    """A bound on the error of the joined score, from a bound on each head's."""
-    if rule == "max":
-        return errors.max(axis=0)  # the maximum moves no further than the head that moves furthest
-    heads = len(errors)
-    # a sum moves by at most the sum; so does log Σ exp, and each of its h − 1 steps adds at most u·(|score| + ln h + 8)
-    steps = heads * (np.log(heads) + 8) * UNIT if rule == "logsumexp" else 0.0
-    return errors.sum(axis=0) * (1 + gamma(heads)) + steps
 
 
 @dataclass(frozen=True)
@@ -145,7 +132,7 @@ def _judge(
         bounds = np.repeat(bounds, width, axis=1)
         for row in unclear:
             errors = projection.score_errors(corner[0] + int(row))[:, corner[1] : corner[1] + width]
-            bounds[row] = joined_errors(layer.rule, errors)
+            bounds[row] = layer.rule.error_bound(errors)
 
     def pair(flat_index: np.intp) -> _Pair:
         row, column = divmod(int(flat_index), width)
@@ -168,12 +155,13 @@ def _judge(
     )
 
 
-def _witness(layer: Layer, embedding: Float[ndarray, "items d_model"], graph: Graph, pair: _Pair) -> Witness:
+def _witness(layer: Layer, problem: Problem, pair: _Pair) -> Witness:
+    graph = problem.graph
     context = [pair.source] if pair.source == pair.target else [pair.source, pair.target]
     return Witness(
         source=pair.source,
         target=pair.target,
         labels=(graph.name(pair.source), graph.name(pair.target)),
         is_relation=bool(graph.adjacency(pair.source, pair.source + 1)[0, pair.target]),
-        score=float(layer.scores(embedding[context])[0, -1]),
+        score=float(layer.scores(problem.rows[context])[0, -1]),
     )

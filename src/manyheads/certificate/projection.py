@@ -12,15 +12,10 @@ from numpy import ndarray
 
 from manyheads._native import multiply
 from manyheads.layer.layer import Layer
+from manyheads.layer.rules import gamma
 
-UNIT = 2.0**-53  # u: a float64 operation returns its exact result times (1 + δ), |δ| ≤ u …
-TINY = 2.0**-1074  # … or, where the result is subnormal, within half of this
+TINY = 2.0**-1074  # a float64 operation with a subnormal result is off by at most half of this
 BLOCK = 1 << 18  # numbers in one block of rows or one square tile: few enough for the cache
-
-
-def gamma(terms: int) -> float:
-    """γ_n = nu/(1 − nu): the relative error of a sum of n products, whatever the order of summation."""
-    return terms * UNIT / (1 - terms * UNIT)
 
 
 def row_blocks(rows: int, width: int) -> Iterator[tuple[int, int]]:

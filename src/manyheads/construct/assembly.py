@@ -9,7 +9,8 @@ from jaxtyping import Float, Float64
 from numpy import ndarray
 
 from manyheads.construct.split import Block
-from manyheads.layer.layer import Layer, Rule
+from manyheads.layer.layer import Layer
+from manyheads.layer.rules import MAX, Rule
 
 Head = tuple[Float64[ndarray, "d_model key_width"], Float64[ndarray, "d_model key_width"]]
 
@@ -32,7 +33,7 @@ def de_embed(
     return embedding[sources].astype(np.float64).T @ words / mu, embedding[targets].astype(np.float64).T @ words / mu
 
 
-def assemble(heads: Sequence[Head], *, threshold: float, rule: Rule = "max") -> Layer:
+def assemble(heads: Sequence[Head], *, threshold: float, rule: Rule = MAX) -> Layer:
     """The heads as one layer, its weights in single precision: a certificate judges them as they are stored."""
     shape = (len(heads), *heads[0][0].shape)
     query, key = np.empty(shape, np.float32), np.empty(shape, np.float32)

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from jaxtyping import Float
-from numpy import ndarray
-
 from manyheads.construct.assembly import assemble, de_embed
 from manyheads.construct.conditions import require_permutation, require_sizes, warn_if_narrow
 from manyheads.construct.signatures import RADEMACHER
 from manyheads.construct.split import split_sources
 from manyheads.layer.layer import Layer
-from manyheads.problem.graph import Graph
+from manyheads.problem.problem import Problem
 
 
 def compressive(
-    graph: Graph,
-    embedding: Float[ndarray, "items d_model"],
+    problem: Problem,
     *,
     key_width: int,
     seed: int,
@@ -26,10 +22,10 @@ def compressive(
     Head k repeats construction I on its own block behind an approximate inverse of the embedding, Xᵀ: the fewer
     relations a head serves, the less of the embedding's overlaps it adds up.
     """
-    block_size = embedding.shape[1] if block_size is None else block_size
-    require_sizes(graph, embedding, key_width=key_width, block_size=block_size)
-    require_permutation(graph)
-    warn_if_narrow(graph.items, embedding.shape[1])
-    words = RADEMACHER.draw(graph.items, key_width, seed=seed)
-    blocks = split_sources(graph, size=block_size)
-    return assemble([de_embed(embedding, block, words) for block in blocks], threshold=key_width / 2)
+    block_size = problem.d_model if block_size is None else block_size
+    require_sizes(key_width=key_width, block_size=block_size)
+    require_permutation(problem.graph)
+    warn_if_narrow(problem)
+    words = RADEMACHER.draw(problem.items, key_width, seed=seed)
+    blocks = split_sources(problem.graph, size=block_size)
+    return assemble([de_embed(problem.rows, block, words) for block in blocks], threshold=key_width / 2)

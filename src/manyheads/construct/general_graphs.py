@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from jaxtyping import Float
-from numpy import ndarray
-
 from manyheads.construct.assembly import assemble, de_embed
 from manyheads.construct.conditions import require_sizes, warn_if_narrow
 from manyheads.construct.signatures import RADEMACHER
 from manyheads.construct.split import Packing, pack
 from manyheads.layer.layer import Layer
-from manyheads.problem.graph import Graph
+from manyheads.problem.problem import Problem
 
 
 def general(
-    graph: Graph,
-    embedding: Float[ndarray, "items d_model"],
+    problem: Problem,
     *,
     key_width: int,
     seed: int,
@@ -26,9 +22,9 @@ def general(
 
     The `equitable` packing needs max(Δ, ⌈m'/B⌉) heads, the fewest possible; the paper's `lemma` up to ⌈m'/B⌉ + Δ.
     """
-    block_size = embedding.shape[1] if block_size is None else block_size
-    require_sizes(graph, embedding, key_width=key_width, block_size=block_size)
-    warn_if_narrow(graph.items, embedding.shape[1])
-    words = RADEMACHER.draw(graph.items, key_width, seed=seed)
-    matchings = pack(graph, size=block_size, packing=packing)
-    return assemble([de_embed(embedding, matching, words) for matching in matchings], threshold=key_width / 2)
+    block_size = problem.d_model if block_size is None else block_size
+    require_sizes(key_width=key_width, block_size=block_size)
+    warn_if_narrow(problem)
+    words = RADEMACHER.draw(problem.items, key_width, seed=seed)
+    matchings = pack(problem.graph, size=block_size, packing=packing)
+    return assemble([de_embed(problem.rows, matching, words) for matching in matchings], threshold=key_width / 2)

@@ -18,8 +18,8 @@ from manyheads.construct.signatures import RADEMACHER, Bernoulli, Signatures
 from manyheads.construct.split import split_sources
 from manyheads.errors import InputError
 from manyheads.layer.layer import Layer
-from manyheads.problem.graph import Graph
 from manyheads.problem.incoherence import IncoherenceProfile, realised_incoherence
+from manyheads.problem.problem import Problem
 
 LARGEST_P = 1 / 20  # Theorem B.5 is stated for Bernoulli signatures up to here
 
@@ -55,8 +55,7 @@ class BlockChoice:
 
 
 def incoherent(
-    graph: Graph,
-    embedding: Float[ndarray, "items d_model"],
+    problem: Problem,
     *,
     key_width: int,
     seed: int,
@@ -68,45 +67,39 @@ def incoherent(
 
     Without a block size it takes the one of `block_by_profile`, and warns where the theorem's condition is not met.
     """
-    require_sizes(graph, embedding, key_width=key_width, block_size=1 if block_size is None else block_size)
-    require_permutation(graph)
+    require_sizes(key_width=key_width, block_size=1 if block_size is None else block_size)
+    require_permutation(problem.graph)
     if isinstance(signatures, Bernoulli) and signatures.p > LARGEST_P:
         _warn(f"Theorem B.5 takes Bernoulli signatures with p ≤ 1/20, not {signatures.p:g}")
     if block_size is None:
-        choice = block_by_profile(graph, embedding, constants=constants)
+        choice = block_by_profile(problem, constants=constants)
         block_size = choice.block_size
         if not choice.theorem_applies:
             _warn("even blocks of one relation leak more than Theorem B.5 allows, so it does not apply")
-    words = signatures.draw(graph.items, key_width, seed=seed)
-    blocks = split_sources(graph, size=block_size)
-    mu = middle_length(embedding)
-    heads = [de_embed(embedding, block, words, mu=mu) for block in blocks]
+    words = signatures.draw(problem.items, key_width, seed=seed)
+    blocks = split_sources(problem.graph, size=block_size)
+    mu = middle_length(problem.rows)
+    heads = [de_embed(problem.rows, block, words, mu=mu) for block in blocks]
     return assemble(heads, threshold=signatures.threshold(key_width))
 
 
-def block_by_profile(
-    graph: Graph,
-    embedding: Float[ndarray, "items d_model"],
-    *,
-    constants: Constants = DEFAULT_CONSTANTS,
-) -> BlockChoice:
+def block_by_profile(problem: Problem, *, constants: Constants = DEFAULT_CONSTANTS) -> BlockChoice:
     """The largest blocks whose realised profile meets the theorem's condition; single relations where none does.
 
     The profile realised on the blocks, because the suprema of Definition B.4 over all sets are far above it.
     """
-    require_permutation(graph)
+    require_permutation(problem.graph)
 
     def profile(size: int) -> IncoherenceProfile:
-        return realised_incoherence(embedding, split_sources(graph, size=size))
+        return realised_incoherence(problem.rows, split_sources(problem.graph, size=size))
 
-    size = _largest_block(graph.items, lambda size: constants.admit(profile(size)))
+    size = _largest_block(problem.items, lambda size: constants.admit(profile(size)))
     chosen = profile(size)
     return BlockChoice(size, chosen, chosen.exact and constants.admit(chosen))
 
 
 def block_by_certificate(
-    graph: Graph,
-    embedding: Float[ndarray, "items d_model"],
+    problem: Problem,
     *,
     key_width: int,
     seed: int,
@@ -120,11 +113,11 @@ def block_by_certificate(
     """
 
     def certificate(size: int) -> Certificate:
-        layer = incoherent(graph, embedding, key_width=key_width, seed=seed, block_size=size, signatures=signatures)
-        return certify(layer, embedding, graph)
+        layer = incoherent(problem, key_width=key_width, seed=seed, block_size=size, signatures=signatures)
+        return certify(layer, problem)
 
-    size = _largest_block(graph.items, lambda size: certificate(size).holds)
-    profile = realised_incoherence(embedding, split_sources(graph, size=size))
+    size = _largest_block(problem.items, lambda size: certificate(size).holds)
+    profile = realised_incoherence(problem.rows, split_sources(problem.graph, size=size))
     return BlockChoice(size, profile, profile.exact and constants.admit(profile), certificate(size))
 
 

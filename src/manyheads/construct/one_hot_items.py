@@ -12,14 +12,13 @@ from manyheads.construct.signatures import Bernoulli, Signatures
 from manyheads.construct.widths import binomial_width
 from manyheads.errors import InputError
 from manyheads.layer.layer import Layer
-from manyheads.problem.graph import Graph
+from manyheads.problem.problem import Problem
 
 QUARTER = Bernoulli(0.25)  # the paper's example of a p
 
 
 def one_hot(
-    graph: Graph,
-    embedding: Float[ndarray, "items d_model"],
+    problem: Problem,
     *,
     seed: int,
     key_width: int | None = None,
@@ -30,13 +29,13 @@ def one_hot(
     Without a key width it takes the smallest one that Theorem B.1's union bound proves to hold with probability
     1 − m^−3, by exact binomial tails.
     """
-    key_width = binomial_width(graph.items, signatures) if key_width is None else key_width
-    require_sizes(graph, embedding, key_width=key_width, block_size=graph.items)
-    require_permutation(graph)
-    if not _is_identity(embedding):
+    key_width = binomial_width(problem.items, signatures) if key_width is None else key_width
+    require_sizes(key_width=key_width, block_size=problem.items)
+    require_permutation(problem.graph)
+    if not _is_identity(problem.rows):
         raise InputError("construction I reads one-hot items, an embedding that is the identity; others take II or III")
-    words = signatures.draw(graph.items, key_width, seed=seed)
-    head = de_embed(embedding, (graph.sources, graph.targets), words)
+    words = signatures.draw(problem.items, key_width, seed=seed)
+    head = de_embed(problem.rows, (problem.graph.sources, problem.graph.targets), words)
     return assemble([head], threshold=signatures.threshold(key_width))
 
 

@@ -13,13 +13,13 @@ from numpy import ndarray
 from manyheads.certificate import Certificate, certify
 from manyheads.certificate.calibration import middle
 from manyheads.construct.assembly import assemble, de_embed
-from manyheads.construct.conditions import require_sizes
 from manyheads.construct.score_window import Tile, Window, window
 from manyheads.construct.signatures import RADEMACHER
 from manyheads.construct.split import Block, pack, split_sources
 from manyheads.construct.width_limit import Limit, Threshold, limit
 from manyheads.layer.layer import Layer
 from manyheads.problem.graph import Graph
+from manyheads.problem.problem import Problem
 
 DRAWS = 20
 NEEDED = 19  # a width counts if so many of the draws certify
@@ -63,8 +63,7 @@ class Smallest:
 
 
 def smallest(
-    graph: Graph,
-    embedding: Float[ndarray, "items d_model"],
+    problem: Problem,
     *,
     threshold: Threshold,
     seed: int,
@@ -82,9 +81,9 @@ def smallest(
     Budgets above max_budget, by default one for each relation, are not looked at: one head of width 1 for each relation
     costs no more, and does all that any width can.
     """
-    require_sizes(graph, embedding, key_width=1, block_size=1)
+    graph = problem.graph
     report = progress or (lambda _: None)
-    sizes = default_block_sizes(graph, embedding.shape[1]) if block_sizes is None else block_sizes
+    sizes = default_block_sizes(graph, problem.d_model) if block_sizes is None else block_sizes
     budget = max(1, graph.relations) if max_budget is None else max_budget
     limits: list[Limit] = []
     attempts: list[Attempt] = []
@@ -95,18 +94,18 @@ def smallest(
         widest = (budget if best is None else best.key_budget - 1) // len(blocks)
         if widest < 1:
             continue  # more heads than budget: nothing to gain here
-        limits.append(limit(graph, embedding, blocks))
+        limits.append(limit(problem, blocks))
         report(limits[-1])
         if not limits[-1].separates(threshold):
             continue
-        attempt_width = partial(_attempt, graph, embedding, blocks, threshold, seed)
+        attempt_width = partial(_attempt, problem, blocks, threshold, seed)
         for attempt in _bisect(attempt_width, widest, known=best is not None):
             attempts.append(attempt)
             report(attempt)
             if attempt.passes:
                 best = attempt
 
-    layers = [] if best is None else _certified(graph, embedding, best, threshold, seed)
+    layers = [] if best is None else _certified(problem, best, threshold, seed)
     layer, certificate = layers[0] if layers else (None, None)
     return Smallest(threshold, budget, tuple(limits), tuple(attempts), best, len(layers), layer, certificate)
 
@@ -146,8 +145,7 @@ def _bisect(attempt: Callable[[int], Attempt], widest: int, *, known: bool) -> I
 
 
 def _attempt(
-    graph: Graph,
-    embedding: Float[ndarray, "items d_model"],
+    problem: Problem,
     blocks: list[Block],
     threshold: Threshold,
     seed: int,
@@ -156,8 +154,8 @@ def _attempt(
     """Draw the signatures again and again, until enough draws separate or too many do not."""
     draws = separated = 0
     while draws < DRAWS and draws - separated <= DRAWS - NEEDED:
-        layer = draw_layer(embedding, blocks, key_width, seed + draws)
-        separated += separates(graph, embedding, layer, threshold)
+        layer = draw_layer(problem.rows, blocks, key_width, seed + draws)
+        separated += separates(problem, layer, threshold)
         draws += 1
     return Attempt(len(blocks), max(len(sources) for sources, _ in blocks), key_width, separated, draws)
 
@@ -168,13 +166,13 @@ def draw_layer(embedding: Float[ndarray, "items d_model"], blocks: list[Block], 
     return assemble([de_embed(embedding, block, words) for block in blocks], threshold=RADEMACHER.threshold(key_width))
 
 
-def separates(graph: Graph, embedding: Float[ndarray, "items d_model"], layer: Layer, threshold: Threshold) -> bool:
+def separates(problem: Problem, layer: Layer, threshold: Threshold) -> bool:
     """Whether the layer's threshold, or any, separates all pairs; looks no further than the first no."""
 
     def still(so_far: Window) -> bool:
         return so_far.is_open if threshold == "best" else so_far.holds(layer.threshold)
 
-    return still(window(graph, _tiles(layer, embedding), until=lambda so_far: not still(so_far)))
+    return still(window(problem.graph, _tiles(layer, problem.rows), until=lambda so_far: not still(so_far)))
 
 
 def _tiles(layer: Layer, embedding: Float[ndarray, "items d_model"]) -> Iterator[Tile]:
@@ -189,18 +187,16 @@ def _tiles(layer: Layer, embedding: Float[ndarray, "items d_model"]) -> Iterator
         yield row, 0, joined
 
 
-def _certified(
-    graph: Graph, embedding: Float[ndarray, "items d_model"], best: Attempt, threshold: Threshold, seed: int
-) -> list[tuple[Layer, Certificate]]:
+def _certified(problem: Problem, best: Attempt, threshold: Threshold, seed: int) -> list[tuple[Layer, Certificate]]:
     """The draws of the best width that certify."""
-    blocks = blocks_of(graph, size=best.block_size)
+    blocks = blocks_of(problem.graph, size=best.block_size)
     layers = []
     for draw in range(DRAWS):
-        layer = draw_layer(embedding, blocks, best.key_width, seed + draw)
+        layer = draw_layer(problem.rows, blocks, best.key_width, seed + draw)
         if threshold == "best":
-            found = window(graph, _tiles(layer, embedding))
+            found = window(problem.graph, _tiles(layer, problem.rows))
             layer = replace(layer, threshold=middle(found.low, found.high))
-        certificate = certify(layer, embedding, graph)
+        certificate = certify(layer, problem)
         if certificate.holds:
             layers.append((layer, certificate))
     return layers

@@ -12,9 +12,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from jaxtyping import Float
-from numpy import ndarray
-
 from manyheads.certificate import Certificate, certify
 from manyheads.certificate.calibration import calibrate
 from manyheads.construct.assembly import assemble, de_embed
@@ -23,12 +20,12 @@ from manyheads.construct.signatures import RADEMACHER
 from manyheads.construct.split import split_sources
 from manyheads.errors import InputError
 from manyheads.layer.layer import Layer
-from manyheads.problem.graph import Graph
+from manyheads.layer.rules import SOFTMAX
+from manyheads.problem.problem import Problem
 
 
 def softmax(
-    graph: Graph,
-    embedding: Float[ndarray, "items d_model"],
+    problem: Problem,
     *,
     key_width: int,
     seed: int,
@@ -40,16 +37,16 @@ def softmax(
 
     The published construction has blocks of d_model, no scale and this threshold; `scale` multiplies every logit.
     """
-    block_size = embedding.shape[1] if block_size is None else block_size
-    require_sizes(graph, embedding, key_width=key_width, block_size=block_size)
-    require_permutation(graph)
+    block_size = problem.d_model if block_size is None else block_size
+    require_sizes(key_width=key_width, block_size=block_size)
+    require_permutation(problem.graph)
     if not (scale > 0 and math.isfinite(scale)):
         raise InputError(f"the scale of the logits must be a positive number, not {scale}")
-    warn_if_narrow(graph.items, embedding.shape[1])
-    words = RADEMACHER.draw(graph.items, key_width, seed=seed)
-    blocks = split_sources(graph, size=block_size)
-    heads = [de_embed(embedding, block, words) for block in blocks]
-    return assemble([(scale * query, key) for query, key in heads], threshold=threshold, rule="softmax")
+    warn_if_narrow(problem)
+    words = RADEMACHER.draw(problem.items, key_width, seed=seed)
+    blocks = split_sources(problem.graph, size=block_size)
+    heads = [de_embed(problem.rows, block, words) for block in blocks]
+    return assemble([(scale * query, key) for query, key in heads], threshold=threshold, rule=SOFTMAX)
 
 
 @dataclass(frozen=True)
@@ -71,8 +68,7 @@ class MendedSoftmax:
 
 
 def mended_softmax(
-    graph: Graph,
-    embedding: Float[ndarray, "items d_model"],
+    problem: Problem,
     *,
     key_width: int,
     context_length: int,
@@ -89,8 +85,8 @@ def mended_softmax(
         scales = [(math.log(context_length) + excess) / math.sqrt(key_width) for excess in range(5)]
     trials, best = [], None
     for scale in scales:
-        layer = softmax(graph, embedding, key_width=key_width, seed=seed, block_size=block_size, scale=scale)
-        certificate = certify(layer, embedding, graph, context_length=context_length)
+        layer = softmax(problem, key_width=key_width, seed=seed, block_size=block_size, scale=scale)
+        certificate = certify(layer, problem, context_length=context_length)
         trials.append(ScaleTrial(scale, certificate.window))
         low, high = certificate.window
         if best is None or high - low > best[0]:
@@ -99,5 +95,5 @@ def mended_softmax(
         raise InputError("there must be at least one scale to try")
     _, scale, layer, certificate = best
     layer = calibrate(layer, certificate)
-    certificate = certify(layer, embedding, graph, context_length=context_length)
+    certificate = certify(layer, problem, context_length=context_length)
     return MendedSoftmax(layer, certificate, scale, tuple(trials))

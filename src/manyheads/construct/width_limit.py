@@ -23,7 +23,7 @@ from numpy import ndarray
 from manyheads.construct.score_window import Tile, Window, window
 from manyheads.construct.signatures import RADEMACHER, Signatures
 from manyheads.construct.split import Block
-from manyheads.problem.graph import Graph
+from manyheads.problem.problem import Problem
 
 Threshold = Literal["paper", "best"]
 
@@ -47,8 +47,7 @@ class Limit:
 
 
 def limit(
-    graph: Graph,
-    embedding: Float[ndarray, "items d_model"],
+    problem: Problem,
     blocks: Sequence[Block],
     *,
     signatures: Signatures = RADEMACHER,
@@ -59,7 +58,7 @@ def limit(
     return Limit(
         heads=len(blocks),
         block_size=max(len(sources) for sources, _ in blocks),
-        window=window(graph, limit_tiles(embedding, blocks, signatures=signatures, mu=mu), until=until),
+        window=window(problem.graph, limit_tiles(problem.rows, blocks, signatures=signatures, mu=mu), until=until),
         threshold=signatures.threshold(1),
     )
 

@@ -13,7 +13,8 @@ from numpy import ndarray
 from manyheads.errors import InputError
 from manyheads.files.atomic_files import write_whole
 from manyheads.files.safetensors_files import TensorFile, pack, read_tensors
-from manyheads.layer.layer import RULES, Layer
+from manyheads.layer.layer import Layer
+from manyheads.layer.rules import RULES
 
 FORMAT = "manyheads layer"
 VERSION = 1
@@ -42,7 +43,7 @@ def pack_layer(
     metadata = {
         "format": FORMAT,
         "version": str(VERSION),
-        "rule": layer.rule,
+        "rule": str(layer.rule),
         "threshold": layer.threshold.hex(),  # the number itself, to the last bit
         "provenance": json.dumps(dict(provenance or {})),
         "software": f"manyheads {importlib.metadata.version('manyheads')}",

@@ -3,36 +3,39 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
 
 import numpy as np
 from jaxtyping import Bool, Float, Float64
 from numpy import ndarray
 
 from manyheads.errors import InputError
-
-Rule = Literal["max", "softmax", "sum", "logsumexp"]
-RULES: tuple[Rule, ...] = get_args(Rule)
+from manyheads.layer.rules import MAX, Rule, rule_named
 
 
 @dataclass(frozen=True, eq=False)
 class Layer:
     """Heads of query and key weights; a pair (p, q) of a context is recognised where its score exceeds the threshold.
 
-    The rules, with s_k = (x_p W_Q^k)·(x_q W_K^k) of head k:
-    `max` takes the largest s_k, `sum` adds them, `logsumexp` is log Σ exp s_k, all three blind to the rest of the
-    context; `softmax` adds each head's share exp(s_k/√d_k) among all items of the context, the source included.
+    Head k scores the pair s_k = (x_p W_Q^k)·(x_q W_K^k). The rule joins these scores into one (`layer.rules`).
+
+    Args:
+        query: W_Q, floating-point numbers of shape (heads, d_model, key_width).
+        key: W_K, of the same shape.
+        threshold: τ, a finite number.
+        rule: A rule or its name.
+
+    Raises:
+        InputError: The weights have other shapes or are not finite, the threshold is not finite, the rule is unknown.
     """
 
     query: ndarray  # Float (heads, d_model, key_width): checked below, with a sentence
     key: ndarray
     threshold: float
-    rule: Rule = "max"
+    rule: Rule
 
-    def __post_init__(self) -> None:
-        if self.rule not in RULES:
-            raise InputError(f"unknown rule '{self.rule}': choose from {', '.join(RULES)}")
-        query, key = np.array(self.query), np.array(self.key)
+    def __init__(self, query: ndarray, key: ndarray, threshold: float, rule: Rule | str = MAX) -> None:
+        rule = rule_named(rule)
+        query, key = np.array(query), np.array(key)
         if query.ndim != 3 or query.shape != key.shape:
             raise InputError(
                 f"query and key weights are (heads, d_model, key_width) alike, not {query.shape} and {key.shape}"
@@ -45,11 +48,12 @@ class Layer:
             if not np.isfinite(weights).all():
                 raise InputError(f"the {name} weights hold NaN or infinite values")
             weights.flags.writeable = False
-        if not np.isfinite(self.threshold):
-            raise InputError(f"the threshold must be a finite number, not {self.threshold}")
+        if not np.isfinite(threshold):
+            raise InputError(f"the threshold must be a finite number, not {threshold}")
         object.__setattr__(self, "query", query)
         object.__setattr__(self, "key", key)
-        object.__setattr__(self, "threshold", float(self.threshold))
+        object.__setattr__(self, "threshold", float(threshold))
+        object.__setattr__(self, "rule", rule)
 
     @property
     def heads(self) -> int:
@@ -81,21 +85,7 @@ class Layer:
 
     def scores(self, x: Float[ndarray, "n d_model"]) -> Float64[ndarray, "n n"]:
         """The score of every ordered pair of a context whose items have the rows of x."""
-        return self.joined(self.head_scores(x))
-
-    def joined(self, scores: Float64[ndarray, "heads n k"]) -> Float64[ndarray, "n k"]:
-        """The rule, applied to every head's raw scores; under softmax the columns are the items of the context."""
-        from scipy.special import logsumexp, softmax  # takes longer to open than the command line
-
-        match self.rule:
-            case "max":
-                return scores.max(axis=0)
-            case "sum":
-                return scores.sum(axis=0)
-            case "logsumexp":
-                return logsumexp(scores, axis=0)
-            case "softmax":
-                return softmax(scores / np.sqrt(self.key_width), axis=2).sum(axis=0)
+        return self.rule.join(self.head_scores(x), key_width=self.key_width)
 
     def recognise(self, x: Float[ndarray, "n d_model"]) -> Bool[ndarray, "n n"]:
         """Which ordered pairs of the context are recognised as relations."""

@@ -64,9 +64,15 @@ class Rule(ABC):
         """Join one more head's scores into `joined`, in place; for rules blind to the context."""
         raise InputError(f"the rule {self.name} does not join heads one by one: certify cannot prove it")
 
-    def error_bound(self, errors: Float64[ndarray, heads * shape]) -> Float64[ndarray, "*shape"]:
+    def error_bound(self, errors: Float64[ndarray, " heads *shape"]) -> Float64[ndarray, "*shape"]:
         """A bound on the rounding error of the joined score, from a bound on each head's; for `add_head`."""
         raise InputError(f"the rule {self.name} has no rounding bound: certify cannot prove it")
+
+    @property
+    def has_rounding_bound(self) -> bool:
+        """Whether the rule has both `add_head` and `error_bound`, so that one pass over all pairs certifies a layer."""
+        own = type(self)
+        return own.add_head is not Rule.add_head and own.error_bound is not Rule.error_bound
 
     def divisor(self, key_width: int) -> float:
         """What each raw score is divided by before the heads are joined."""
@@ -76,7 +82,7 @@ class Rule(ABC):
         return self.name
 
     def __repr__(self) -> str:
-        return f"<rule {self.name}>"
+        return repr(self.name)  # what the constructors of a layer and a run take
 
     def __reduce__(self) -> tuple[object, ...]:
         return rule_named, (self.name,)  # one object a rule, in every process
@@ -100,7 +106,7 @@ class Max(Rule):
         """The larger of the two scores."""
         np.maximum(joined, scores, out=joined)
 
-    def error_bound(self, errors: Float64[ndarray, heads * shape]) -> Float64[ndarray, "*shape"]:
+    def error_bound(self, errors: Float64[ndarray, " heads *shape"]) -> Float64[ndarray, "*shape"]:
         """The maximum moves no further than the head that moves furthest."""
         return errors.max(axis=0)
 
@@ -122,7 +128,7 @@ class Sum(Rule):
         """The sum of the two."""
         np.add(joined, scores, out=joined)
 
-    def error_bound(self, errors: Float64[ndarray, heads * shape]) -> Float64[ndarray, "*shape"]:
+    def error_bound(self, errors: Float64[ndarray, " heads *shape"]) -> Float64[ndarray, "*shape"]:
         """A sum moves by at most the sum of what the heads move by."""
         return errors.sum(axis=0) * (1 + gamma(len(errors)))
 
@@ -146,7 +152,7 @@ class LogSumExp(Rule):
         """log(exp a + exp b)."""
         np.logaddexp(joined, scores, out=joined)
 
-    def error_bound(self, errors: Float64[ndarray, heads * shape]) -> Float64[ndarray, "*shape"]:
+    def error_bound(self, errors: Float64[ndarray, " heads *shape"]) -> Float64[ndarray, "*shape"]:
         """It moves by at most the sum, and each of its h − 1 steps adds at most u·(|score| + ln h + 8)."""
         heads = len(errors)
         return errors.sum(axis=0) * (1 + gamma(heads)) + heads * (np.log(heads) + 8) * UNIT

@@ -10,7 +10,6 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Float, Float64
 from numpy import ndarray
-from scipy.special import softmax
 
 from manyheads.errors import InputError
 from manyheads.layer.layer import Layer
@@ -64,33 +63,34 @@ class Vocabulary:
 
     def all_from(self, sources: Sequence[int]) -> list[Attention]:
         """All items that the sources attend to, whatever the context."""
-        self._refuse_softmax()
+        self._require_context_blind()
         heads = self._queries[:, list(sources)] @ self._keys.swapaxes(1, 2)
         return self._passing(heads, sources, range(len(self.embedding)))
 
     def all_to(self, targets: Sequence[int]) -> list[Attention]:
         """All items that attend to the targets, whatever the context."""
-        self._refuse_softmax()
+        self._require_context_blind()
         heads = self._queries @ self._keys[:, list(targets)].swapaxes(1, 2)
         return self._passing(heads, range(len(self.embedding)), targets)
 
     def _passing(
         self, heads: Float64[ndarray, "heads n k"], sources: Sequence[int], targets: Sequence[int]
     ) -> list[Attention]:
-        scores = self.layer.joined(heads)
+        rule, key_width = self.layer.rule, self.layer.key_width
+        scores = rule.join(heads, key_width=key_width)
         margins = scores - self.layer.threshold
-        # a head's share of the attention, not its raw score, is what it contributes under softmax
-        shares = softmax(heads / np.sqrt(self.layer.key_width), axis=2) if self.layer.rule == "softmax" else heads
-        strongest = shares.argmax(axis=0)
+        strongest = rule.contributions(heads, key_width=key_width).argmax(axis=0)
         found = [
             Attention(int(sources[p]), int(targets[q]), float(scores[p, q]), float(margins[p, q]), int(strongest[p, q]))
             for p, q in zip(*np.nonzero(margins > 0), strict=True)
         ]
         return sorted(found, key=lambda one: -one.margin)
 
-    def _refuse_softmax(self) -> None:
-        if self.layer.rule == "softmax":
-            raise InputError("under softmax what an item attends to depends on the context: give all of its items")
+    def _require_context_blind(self) -> None:
+        if not self.layer.rule.context_blind:
+            raise InputError(
+                f"under {self.layer.rule} what an item attends to depends on the context: give all of its items"
+            )
 
     def _nearest(self, word: str) -> str:
         near = difflib.get_close_matches(word, [name.lstrip("Ġ▁ ") for name in self._numbers], n=3)

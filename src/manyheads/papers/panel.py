@@ -10,10 +10,12 @@ from functools import cache
 import numpy as np
 
 from manyheads.capacity import Point, Threshold, points, threshold
+from manyheads.layer.rules import MAX, Rule
+from manyheads.layer.rules import SOFTMAX as SOFTMAX_RULE
 from manyheads.papers.rows import Rows
 from manyheads.papers.scale import LARGEST, Scale
 from manyheads.training import Run, step_limit
-from manyheads.training.run import Aggregation, Objective
+from manyheads.training.run import Objective
 
 HEADS = (1, 2, 4, 8, 16, 32, 64)  # powers of two, as in the paper
 
@@ -41,7 +43,7 @@ class Panel:
     d_model: int
     graph: str = "permutation"
     degree: int = 1
-    rule: Aggregation = "max"
+    rule: Rule = MAX
     objective: Objective = "edges"
     window: tuple[float, ...] = WINDOW
     paper_seeds: int = 10
@@ -59,7 +61,7 @@ class Panel:
     @property
     def is_sketched(self) -> bool:
         """Whether a quick reproduction has it: dense and crowded problems and softmax would be half of its time."""
-        return self.relations <= (512 if self.rule == "max" else 128) and self.compression <= 16
+        return self.relations <= (512 if self.rule is MAX else 128) and self.compression <= 16
 
     def law(self, log: str = "log2") -> float:
         """The paper's x: m'·log m/d_model."""
@@ -166,7 +168,7 @@ REGULAR = tuple(
     )
 )
 SOFTMAX = tuple(
-    Panel(items, d_model, rule="softmax", window=window, paper_seeds=3)
+    Panel(items, d_model, rule=SOFTMAX_RULE, window=window, paper_seeds=3)
     for items, d_model, window in (
         (64, 16, SOFTMAX_WINDOW[:10]),
         (64, 32, SOFTMAX_WINDOW[:10]),

@@ -22,7 +22,7 @@ from manyheads.bounds import (
     upper,
 )
 from manyheads.errors import InputError
-from manyheads.layer.layer import Rule
+from manyheads.layer.rules import MAX, SOFTMAX, Rule, rule_named
 from manyheads.planning.guarantee import Guarantee, guarantee
 from manyheads.planning.prediction import CONTEXT, Prediction, freedom_law, predict
 from manyheads.planning.split import Alternative, Split, alternatives, split
@@ -67,7 +67,7 @@ def plan(
     relations: int,
     items: int,
     d_model: int,
-    rule: Rule = "max",
+    rule: Rule | str = MAX,
     context_length: int | None = None,
     max_degree: int | None = None,
     bits: float = BITS,
@@ -84,6 +84,7 @@ def plan(
     >>> advice.recommended.heads, advice.bit_bound < advice.freedom_law < advice.predicted.key_budget
     (3, True)
     """
+    rule = rule_named(rule)
     _check(relations, items, d_model, rule, context_length, max_degree, multiple, key_heads)
     if embedding is not None and embedding.shape != (items, d_model):
         raise InputError(f"the embedding has the shape {embedding.shape}, the plan is for ({items}, {d_model})")
@@ -91,7 +92,7 @@ def plan(
     predicted = predict(items=items, relations=relations, d_model=d_model, rule=rule, context_length=context_length)
     bit_bound = float(graph_bit_key_budget(items=items, relations=relations, d_model=d_model, bits=bits))
     wanted = max(predicted.safe, bit_bound, 1.0)
-    most_heads = context_length if rule == "softmax" else None
+    most_heads = context_length if rule is SOFTMAX else None
     best = split(items=items, relations=relations, d_model=d_model, key_budget=wanted, most_heads=most_heads)
     margin = margin_key_budget(ln_graphs(items=items, relations=relations), d_model=d_model, margin=1 / (2 * d_model))
     is_permutation = relations == items and degree == 1
@@ -106,7 +107,7 @@ def plan(
         rule=rule,
         context_length=context_length,
         bit_bound=bit_bound,
-        margin_bound=float(margin) if rule == "max" else None,
+        margin_bound=float(margin) if rule is MAX else None,
         regime=regime(items=items, relations=relations, d_model=d_model),
         paper_law=float(
             paper_key_budget(items=items, relations=relations, d_model=d_model, degree=1 if relations == items else 2)
@@ -189,7 +190,7 @@ def _notes(
         )
     if degree > 4 * max(1.0, relations / items):
         notes.append("the prediction takes degrees to be about even, and here they are not: expect to need more")
-    if rule == "softmax" and context_length is not None:
+    if rule is SOFTMAX and context_length is not None:
         background = float(upper.background_share(heads=best.heads, context_length=context_length))
         floor = float(upper.softmax_floor(context_length))
         notes.append(
@@ -221,9 +222,9 @@ def _check(
     for name, value in (("max_degree", max_degree), ("multiple", multiple), ("key_heads", key_heads)):
         if value is not None and value < 1:
             raise InputError(f"{name} must be at least 1, not {value}")
-    if rule == "softmax" and context_length is None:
+    if rule is SOFTMAX and context_length is None:
         raise InputError("under softmax a plan is for contexts of a length: give the context length")
-    if rule not in ("max", "softmax"):
+    if rule not in (MAX, SOFTMAX):
         raise InputError(f"plans are for the rules max and softmax, not {rule}")
     if context_length is not None and not 2 <= context_length <= items:
         raise InputError(f"a context has from 2 to {items} of the items, not {context_length}")

@@ -18,7 +18,6 @@ from manyheads.planning.advice import Plan
 from manyheads.problem.graph import Graph
 from manyheads.problem.graph_generators import random_graph
 from manyheads.training import Run, fingerprint, step_limit, train, weight_for
-from manyheads.training.run import Aggregation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +111,6 @@ def _score(
     if graph is None and rest:
         graph = random_graph(advice.items, advice.relations, seed=seed)
     drawn = "permutation" if degree == 1 else "regular"
-    rule: Aggregation = "softmax" if advice.rule == "softmax" else "max"
     context = Run.context if advice.context_length is None else advice.context_length
     run = Run(
         items=advice.items,
@@ -123,9 +121,9 @@ def _score(
         graph=drawn if graph is None else fingerprint(graph),
         degree=degree if graph is None else 1,
         embedding="gaussian" if embedding is None else fingerprint(embedding),
-        rule=rule,
+        rule=advice.rule,
         context=context,
         positive_weight=weight_for(graph, context),
-        steps=step_limit(advice.items, advice.d_model, rule),
+        steps=step_limit(advice.items, advice.d_model, advice.rule),
     )
     return train(run, graph=graph, embedding=embedding, progress=lambda _, __: not stop.is_set()).micro_f1

@@ -10,7 +10,7 @@ from numpy import ndarray
 
 from manyheads.construct.signatures import RADEMACHER
 from manyheads.construct.widths import binomial_width
-from manyheads.layer.layer import Rule
+from manyheads.layer.rules import MAX, Rule
 from manyheads.planning.promise import MOST_ITEMS
 
 ROWS = "on rows of length 1, no two of them equal or opposite"  # what one head for each relation asks for
@@ -48,7 +48,7 @@ def guarantee(
                 key_budget=relations, heads=relations, key_width=1, proof=f"a head of width 1 for each relation, {ROWS}"
             )
         )
-    if rule == "max" and is_permutation and d_model >= items and (embedding is None or _is_independent(embedding)):
+    if rule is MAX and is_permutation and d_model >= items and (embedding is None or _is_independent(embedding)):
         width = binomial_width(items, RADEMACHER)
         proof = "construction I for a permutation, on linearly independent rows"
         found.append(Guarantee(key_budget=width, heads=1, key_width=width, proof=proof))
@@ -59,7 +59,7 @@ def one_each_objection(
     d_model: int, *, rule: Rule, embedding: Float32[ndarray, "items d_model"] | None = None
 ) -> str | None:
     """Why a head of width 1 for each relation is not proved to do (`rank_one_key_budget`), if it is not."""
-    if rule != "max":
+    if rule is not MAX:
         return NO_PROOF
     if d_model == 1:
         return "nothing: in one dimension any two rows of length 1 are equal or opposite"

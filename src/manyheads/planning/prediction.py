@@ -14,6 +14,8 @@ import numpy as np
 
 from manyheads.bounds import freedom_needed
 from manyheads.errors import InputError
+from manyheads.layer.rules import MAX, Rule
+from manyheads.layer.rules import SOFTMAX as SOFTMAX_RULE
 from manyheads.planning.split import MOST_HEADS, fills
 
 # ln D_K* is a sum of these times `features`, by least squares. `fill`, the freedom that all relations need in one head
@@ -45,7 +47,7 @@ class Prediction:
 
 
 def predict(
-    *, items: int, relations: int, d_model: int, rule: str = "max", context_length: int | None = None
+    *, items: int, relations: int, d_model: int, rule: Rule = MAX, context_length: int | None = None
 ) -> Prediction:
     """The prediction for a graph of m' relations whose degrees are about even, on rows like random ones.
 
@@ -60,7 +62,7 @@ def predict(
     }
     beyond = (freedom_law(items=items, relations=relations, d_model=d_model) + ADDED) / (freedom_law(**near) + ADDED)
     centre, spread = beyond * math.exp(np.dot(ROOMY + CROWDED + LONG, features(**near))), SPREAD
-    if rule == "softmax":
+    if rule is SOFTMAX_RULE:
         centre, spread = centre * SOFTMAX, math.hypot(SPREAD, SOFTMAX_SPREAD)
     crowded = _crowded(**near)
     safe = (1 - crowded) * SAFE[0] + crowded * SAFE[1]

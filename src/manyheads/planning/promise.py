@@ -11,6 +11,7 @@ from manyheads.construct import limit, pack
 from manyheads.errors import InputError
 from manyheads.problem.graph import Graph
 from manyheads.problem.incoherence import IncoherenceProfile, incoherence, realised_incoherence
+from manyheads.problem.problem import Problem
 
 MOST_ITEMS = 8192  # beyond, the m² pairs of every block size take minutes
 
@@ -39,7 +40,7 @@ def promise(graph: Graph, embedding: Float32[ndarray, "items d_model"]) -> Promi
         tried.append(size)
         blocks = pack(graph, size=size)
         # a size that fails mostly shows it in its first tiles, and small blocks are slow to go through
-        found = limit(graph, embedding, blocks, mu=worst.mu, until=lambda so_far: not so_far.is_open)
+        found = limit(Problem(graph, embedding), blocks, mu=worst.mu, until=lambda so_far: not so_far.is_open)
         if found.separates("best"):
             return Promise(
                 worst=worst,

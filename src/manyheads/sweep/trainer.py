@@ -14,6 +14,7 @@ from numpy import ndarray
 from manyheads.problem.graph import Graph
 from manyheads.sweep.store.record import Ended
 from manyheads.training import Run, fingerprint, train
+from manyheads.training.native import kernel_refusal
 from manyheads.training.run import GIVEN
 
 
@@ -66,6 +67,8 @@ class LayerTrainer:
         """A given graph or embedding must be the one the run names, and the reference engine needs torch."""
         if self.engine == "reference" and find_spec("torch") is None:
             return "the engine reference needs torch: install manyheads[torch]"
+        if self.engine == "native" and (refusal := kernel_refusal(run)) is not None:
+            return refusal
         for what, wanted, here in (
             ("graph", run.graph, self._graph_name),
             ("embedding", run.embedding, self._embedding_name),

@@ -9,7 +9,7 @@ from numpy import ndarray
 from manyheads.errors import InputError
 from manyheads.problem.graph import Graph
 from manyheads.training.data import problem_of
-from manyheads.training.native import train_run
+from manyheads.training.native import kernel_refusal, train_run
 from manyheads.training.outcome import Outcome, Progress
 from manyheads.training.run import Run
 
@@ -36,6 +36,8 @@ def train(
         raise InputError(f"unknown engine '{engine}': choose from native, reference")
     if engine == "native" and device != "cpu":
         raise InputError(f"the native engine runs on the cpu, not on '{device}'")
+    if engine == "native" and (refusal := kernel_refusal(run)) is not None:
+        raise InputError(refusal)
     problem = problem_of(run, graph=graph, embedding=embedding)
     if engine == "native":
         return train_run(run, problem, progress=progress, time_limit=time_limit)

@@ -8,6 +8,7 @@ import time
 import numpy as np
 
 from manyheads._native import Settings, Training
+from manyheads.layer.rules import MAX, RULES, SOFTMAX
 from manyheads.training.data import Problem, initial_weights
 from manyheads.training.outcome import Check, Outcome, Progress, Tally, finish
 from manyheads.training.run import Run
@@ -57,13 +58,21 @@ def train_run(
     )
 
 
+def kernel_refusal(run: Run) -> str | None:
+    """Why the native engine cannot train this run, or None."""
+    if run.rule.kernel is not None:
+        return None
+    known = " and ".join(rule.name for rule in RULES.values() if rule.kernel is not None)
+    return f"the native engine trains {known}: use --engine reference for {run.rule}"
+
+
 def step_flops(run: Run) -> int:
     """Additions and multiplications in the matrix products one step needs.
 
     Queries and keys, and the gradients of their weights: 2·ℓ·d·D_K each, for two matrices. Scores: 2·ℓ²·D_K. Their
     gradients by queries and keys: under softmax twice that, under max only the winning head of each pair: 4·ℓ²·d_k.
     """
-    length, width = run.context, run.key_width if run.rule == "max" else run.key_budget
+    length, width = run.context, run.key_width if run.rule is MAX else run.key_budget
     return 8 * length * run.d_model * run.key_budget + 2 * length**2 * run.key_budget + 4 * length**2 * width
 
 
@@ -78,7 +87,7 @@ def _settings(run: Run, problem: Problem) -> Settings:
         "validation_contexts", "test_contexts", "stop_above", "patience",
     ):  # fmt: skip
         setattr(settings, name, meaning[name])
-    settings.softmax = run.rule == "softmax"
+    settings.softmax = run.rule is SOFTMAX
     settings.values = run.objective == "values"
     settings.balanced = weight == "balanced"
     settings.positive_weight = 0.0 if weight == "balanced" else float(np.float64(weight))

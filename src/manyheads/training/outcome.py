@@ -11,6 +11,7 @@ from numpy import dtype, isfinite, ndarray
 
 from manyheads.certificate import certify
 from manyheads.layer.layer import Layer
+from manyheads.problem.problem import Problem as GraphProblem
 from manyheads.training.data import Problem
 from manyheads.training.run import Run
 
@@ -88,8 +89,10 @@ def finish(
     precise = dtype(run.precision)
     sound = bool(isfinite(query).all() and isfinite(key).all() and isfinite(threshold)) and stopped != "diverged"
     layer = Layer(query.astype(precise), key.astype(precise), threshold, run.rule) if sound else None
-    pairwise = layer is not None and run.rule == "max" and run.objective == "edges"
-    certificate = certify(layer, problem.embedding, problem.graph) if layer is not None and pairwise else None
+    pairwise = run.rule.context_blind and run.rule.has_rounding_bound and run.objective == "edges"
+    certificate = (
+        certify(layer, GraphProblem(problem.graph, problem.embedding)) if layer is not None and pairwise else None
+    )
     edges = test is not None and run.objective == "edges"
     values = test if run.objective == "values" and test is not None and test.positions else None
     return Outcome(

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import asdict, dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy import ndarray
 
 from manyheads.errors import InputError
 from manyheads.identity import Identified, check_ranges, settle_numbers
+from manyheads.layer.rules import MAX, rule_named
 from manyheads.problem.graph import Graph
 
 PROTOCOL = 1
 """Raised whenever the same fields come to mean another training; part of every id."""
 
-Aggregation = Literal["max", "softmax"]
 Objective = Literal["edges", "values"]
 Precision = Literal["float32", "float64"]
 
@@ -42,7 +42,7 @@ class Run(Identified):
     graph: str = "permutation"  # or "regular", or the fingerprint of a given graph
     degree: int = 1
     embedding: str = "gaussian"  # or the fingerprint of a given embedding
-    rule: Aggregation = "max"
+    rule: Any = MAX  # a Rule, or its name: looked up below
     objective: Objective = "edges"  # "values": the value channel of Sec. 7.2
     message_width: int | None = None
     context: int = 16
@@ -66,6 +66,7 @@ class Run(Identified):
 
     def __post_init__(self) -> None:
         settle_numbers(self)
+        object.__setattr__(self, "rule", rule_named(self.rule))
         self._check_shape()
         self._check_task()
         self._check_protocol()
@@ -79,6 +80,7 @@ class Run(Identified):
     def meaning(self) -> dict[str, int | float | str]:
         """The fields with every None replaced by what it stands for, and the version of the protocol."""
         settled = {
+            "rule": str(self.rule),
             "problem_seed": self.seed if self.problem_seed is None else self.problem_seed,
             "message_width": self.d_model if self.message_width is None else self.message_width,
             "initial_scale": self.d_model**-0.5 if self.initial_scale is None else self.initial_scale,
@@ -100,7 +102,7 @@ class Run(Identified):
             )
 
     def _check_task(self) -> None:
-        for name, choices in (("rule", Aggregation), ("objective", Objective), ("precision", Precision)):
+        for name, choices in (("objective", Objective), ("precision", Precision)):
             if getattr(self, name) not in get_args(choices):
                 raise InputError(f"unknown {name} '{getattr(self, name)}': choose from {', '.join(get_args(choices))}")
         for name, made in (("graph", ("permutation", "regular")), ("embedding", ("gaussian",))):
@@ -111,7 +113,7 @@ class Run(Identified):
             raise InputError(f"a loop-free graph of {self.items} items cannot have degree {self.degree}")
         if self.degree != 1 and self.graph != "regular":
             raise InputError(f"only regular graphs have a degree to choose, not '{self.graph}'")
-        if self.objective == "values" and (self.rule != "max" or self.degree != 1):
+        if self.objective == "values" and (self.rule is not MAX or self.degree != 1):
             raise InputError("the value channel is defined for the rule max and one relation out of each item")
         if isinstance(self.positive_weight, str) and self.positive_weight != "balanced":
             raise InputError(f"positive_weight is a number or 'balanced', not '{self.positive_weight}'")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from manyheads.training.run import Aggregation
+from manyheads.layer.rules import MAX, Rule, rule_named
 
 DEFAULT, LONG = 20_000, 80_000
 TABLE_2 = {
@@ -15,13 +15,13 @@ TABLE_2 = {
 }
 
 
-def step_limit(items: int, d_model: int, rule: Aggregation = "max") -> int:
+def step_limit(items: int, d_model: int, rule: Rule | str = MAX) -> int:
     """The paper's step limit for a size; outside the paper, long training where there are many or crowded items.
 
     >>> step_limit(64, 16), step_limit(256, 16), step_limit(512, 32), step_limit(64, 16, "softmax")
     (20000, 30000, 20000, 80000)
     """
-    if rule == "softmax":
+    if rule_named(rule).long_training:
         return LONG
     crowded = items > 512 or items > 16 * d_model
     return TABLE_2.get((items, d_model), LONG if crowded else DEFAULT)

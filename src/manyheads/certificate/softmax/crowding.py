@@ -5,23 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from jaxtyping import Float, Float64, Int
+from jaxtyping import Float64, Int
 from numpy import ndarray
 
 from manyheads.certificate.softmax.frontier import Suspect
 from manyheads.layer.layer import Layer
-from manyheads.problem.graph import Graph
+from manyheads.problem.problem import Problem
 
 
-def crowded_out(
-    layer: Layer, embedding: Float[ndarray, "items d_model"], graph: Graph, lengths: tuple[int, int]
-) -> Iterator[tuple[Suspect, bool]]:
+def crowded_out(layer: Layer, problem: Problem, lengths: tuple[int, int]) -> Iterator[tuple[Suspect, bool]]:
     """Pairs that must be wrong in some context whatever the weights, and whether they are relations.
 
     ℓ items that are no targets of the source, itself among them, share h, so one scores h/ℓ or more: a threshold below
     that fails. r targets in one context share at most h, so one scores h/r or less: a threshold from there on fails.
     """
-    shortest, longest = lengths
+    graph, (shortest, longest) = problem.graph, lengths
     items = np.arange(graph.items)
     loops = np.isin(items, graph.sources[graph.sources == graph.targets])
     lonely = np.flatnonzero(~loops & (graph.items - graph.out_degrees >= shortest))
@@ -29,7 +27,7 @@ def crowded_out(
         source = int(lonely[0])
         strangers = ~graph.adjacency(source, source + 1)[0] & (items != source)
         context = np.array([source, *items[strangers][: shortest - 1]])
-        scores = layer.scores(embedding[context])[0]
+        scores = layer.scores(problem.rows[context])[0]
         yield _suspect(context, scores, int(scores.argmax())), False
 
     room = np.minimum(graph.out_degrees, np.where(loops, longest, longest - 1))
@@ -38,7 +36,7 @@ def crowded_out(
         targets = graph.adjacency(source, source + 1)[0]
         by_kind = np.concatenate([items[targets & (items != source)], items[~targets & (items != source)]])
         context = np.array([source, *by_kind])[:longest]
-        scores = layer.scores(embedding[context])[0]
+        scores = layer.scores(problem.rows[context])[0]
         yield _suspect(context, scores, int(np.where(targets[context], scores, np.inf).argmin())), True
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from jaxtyping import Float
-from numpy import ndarray
 
 from manyheads.certificate.evidence import Evidence, Witness
 from manyheads.certificate.projection import Projection, row_blocks
@@ -15,6 +13,7 @@ from manyheads.certificate.softmax.frontier import Frontier
 from manyheads.certificate.softmax.share_bounds import score_bounds, softmax_rounding
 from manyheads.layer.layer import Layer
 from manyheads.problem.graph import Graph
+from manyheads.problem.problem import Problem
 
 EFFORT = 1 << 27  # numbers in the problems of all the pairs of one kind that are examined one by one
 NODES = 4096  # branches for the pairs that even then stay open
@@ -22,8 +21,7 @@ NODES = 4096  # branches for the pairs that even then stay open
 
 def examine_contexts(
     layer: Layer,
-    embedding: Float[ndarray, "items d_model"],
-    graph: Graph,
+    problem: Problem,
     projection: Projection,
     lengths: tuple[int, int],
     progress: Callable[[int, int], None],
@@ -33,13 +31,14 @@ def examine_contexts(
     A longer context only takes attention away: adding an item lowers every share. So the smallest score of a relation
     stands in a context of the greatest length, the largest score of any other pair in one of the least.
     """
+    graph = problem.graph
     tau, rounding = layer.threshold, softmax_rounding(projection, lengths[1])
     keep = max(1, EFFORT // (projection.heads * projection.items))
     missing = Frontier(relations=True, length=lengths[1], keep=keep)
     spurious = Frontier(relations=False, length=lengths[0], keep=keep)
     sides = (missing, spurious)
     unproved = _bound_all_pairs(graph, projection, missing, spurious, tau, rounding, progress)
-    for suspect, relation in crowded_out(layer, embedding, graph, lengths):
+    for suspect, relation in crowded_out(layer, problem, lengths):
         (missing if relation else spurious).accuse(suspect)
     beyond_reach = unproved - sum(int(side.doubtful(tau, rounding).sum()) for side in sides)
 
@@ -71,7 +70,7 @@ def examine_contexts(
     progress(2 * graph.items, 2 * graph.items)
 
     wrong = [side.wrong(tau, rounding) for side in sides]
-    witnesses = [_witness(layer, embedding, graph, side) for side, bad in zip(sides, wrong, strict=True) if bad.any()]
+    witnesses = [_witness(layer, problem, side) for side, bad in zip(sides, wrong, strict=True) if bad.any()]
     convicted = [witness for witness in witnesses if (witness.score > tau) != witness.is_relation]
     open_pairs = [side.doubtful(tau, rounding) & ~bad for side, bad in zip(sides, wrong, strict=True)]
     return Evidence(
@@ -113,9 +112,9 @@ def _bound_all_pairs(
     return unproved
 
 
-def _witness(layer: Layer, embedding: Float[ndarray, "items d_model"], graph: Graph, side: Frontier) -> Witness:
+def _witness(layer: Layer, problem: Problem, side: Frontier) -> Witness:
     """The worst pair of the side in its context, with the score that the layer itself gives it there."""
-    suspect = side.suspect
+    graph, suspect = problem.graph, side.suspect
     assert suspect is not None, "a pair that is wrong was found in a context"
     pair = (suspect.source,) if suspect.source == suspect.target else (suspect.source, suspect.target)
     context = (*pair, *suspect.others)
@@ -124,7 +123,7 @@ def _witness(layer: Layer, embedding: Float[ndarray, "items d_model"], graph: Gr
         target=suspect.target,
         labels=(graph.name(suspect.source), graph.name(suspect.target)),
         is_relation=side.relations,
-        score=float(layer.scores(embedding[list(context)])[0, len(pair) - 1]),
+        score=float(layer.scores(problem.rows[list(context)])[0, len(pair) - 1]),
         context=context,
         context_labels=tuple(graph.name(item) for item in context),
     )

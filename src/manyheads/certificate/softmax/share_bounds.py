@@ -7,7 +7,8 @@ from jaxtyping import Float64, Int
 from numpy import ndarray
 from scipy.special import expit
 
-from manyheads.certificate.projection import UNIT, Projection
+from manyheads.certificate.projection import Projection
+from manyheads.layer.rules import UNIT
 
 
 def softmax_rounding(projection: Projection, length: int) -> float:

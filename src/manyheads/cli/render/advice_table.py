@@ -99,7 +99,7 @@ def relations_answer(
     beyond = inverse.relations_by_bits(shape, items=items, bits=bits)
     # a head of width 1 for each relation; heads that share keys have a dimension of them each
     one_each = shape.groups * min(shape.heads // shape.groups, shape.key_width)
-    objection = one_each_objection(shape.d_model, rule=str(rule), embedding=embedding)
+    objection = one_each_objection(shape.d_model, rule=rule, embedding=embedding)
     counts: dict[str, int | None] = {
         "impossible_beyond": beyond,
         "likely": inverse.relations_by_freedom(shape, items=items),

@@ -23,6 +23,7 @@ from numpy import ndarray
 
 from manyheads.errors import InputError
 from manyheads.layer.layer import Layer
+from manyheads.layer.rules import SOFTMAX
 
 BLOCK = "encoder.block.0.layer"
 BUCKETS = 32  # of relative positions, T5's own number
@@ -32,7 +33,7 @@ ABSORBED = 26  # a float32 has 24 bits: what is smaller by 26 vanishes in a sum,
 
 def files(layer: Layer, embedding: Float32[ndarray, "items d_model"]) -> dict[str, bytes]:
     """What `T5EncoderModel.from_pretrained` reads; the threshold is `config.manyheads["threshold"]`."""
-    if layer.rule != "softmax":
+    if layer.rule is not SOFTMAX:
         raise InputError(
             f"transformers attends by softmax, so a layer with the rule {layer.rule} goes to torch or transformer-lens"
         )
@@ -54,7 +55,7 @@ def files(layer: Layer, embedding: Float32[ndarray, "items d_model"]) -> dict[st
         "use_cache": False,
         "dtype": str(layer.query.dtype),
         "torch_dtype": str(layer.query.dtype),  # the same, as version 4 says it
-        "manyheads": {"rule": layer.rule, "threshold": layer.threshold},
+        "manyheads": {"rule": str(layer.rule), "threshold": layer.threshold},
     }
     weights = _weights(layer, embedding, half_exponent)
     model = safetensors.numpy.save({name: np.ascontiguousarray(array) for name, array in weights.items()}, FORMAT)

@@ -10,6 +10,7 @@ from jaxtyping import Float32
 from numpy import ndarray
 
 from manyheads.layer.layer import Layer
+from manyheads.layer.rules import SOFTMAX
 
 
 def files(layer: Layer, embedding: Float32[ndarray, "items d_model"]) -> dict[str, bytes]:
@@ -28,10 +29,10 @@ def files(layer: Layer, embedding: Float32[ndarray, "items d_model"]) -> dict[st
         "normalization_type": None,
         "positional_embedding_type": "standard",  # and zero
         # hook_attn_scores are the very numbers the rule joins: s_k, under softmax s_k/√d_k
-        "use_attn_scale": layer.rule == "softmax",
+        "use_attn_scale": layer.rule is SOFTMAX,
         "dtype": str(dtype),
         "device": "cpu",
-        "manyheads": {"rule": layer.rule, "threshold": layer.threshold.hex()},
+        "manyheads": {"rule": str(layer.rule), "threshold": layer.threshold.hex()},
     }
     weights = {
         "embed.W_E": embedding.astype(dtype),

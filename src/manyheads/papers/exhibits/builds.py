@@ -16,6 +16,7 @@ from manyheads.papers.trial import Scores, Trial
 from manyheads.problem.embedding_generators import gaussian, one_hot, sparse_binary
 from manyheads.problem.graph import Graph
 from manyheads.problem.graph_generators import permutation_graph, random_graph, regular_graph
+from manyheads.problem.problem import Problem
 
 Construction = Literal["I", "II", "III", "IV"]
 ONES = 1 / 32  # the share of ones in the rows of construction III
@@ -72,22 +73,22 @@ class Build(Trial):
         width, size, seed = self.key_width, self.block_size, self.seed
         match self.construction:
             case "I":
-                return construct.one_hot(graph, embedding, key_width=width, seed=seed)
+                return construct.one_hot(Problem(graph, embedding), key_width=width, seed=seed)
             case "II":
-                return construct.compressive(graph, embedding, key_width=width, block_size=size, seed=seed)
+                return construct.compressive(Problem(graph, embedding), key_width=width, block_size=size, seed=seed)
             case "III":
-                return construct.incoherent(graph, embedding, key_width=width, block_size=size, seed=seed)
+                return construct.incoherent(Problem(graph, embedding), key_width=width, block_size=size, seed=seed)
             case "IV":
-                return construct.general(graph, embedding, key_width=width, block_size=size, seed=seed)
+                return construct.general(Problem(graph, embedding), key_width=width, block_size=size, seed=seed)
 
     def make(self) -> Scores:
         """Whether it certifies, and the window of thresholds in units of its own."""
         graph, embedding = self.problem()
         layer = self.layer(graph, embedding)
-        certificate = certify(layer, embedding, graph)
+        certificate = certify(layer, Problem(graph, embedding))
         best = certificate
         if not certificate.holds and certificate.window[0] < certificate.window[1]:
-            best = certify(construct.calibrate(layer, certificate), embedding, graph)
+            best = certify(construct.calibrate(layer, certificate), Problem(graph, embedding))
         low, high = (end / layer.threshold for end in certificate.window)
         return {
             "paper": int(certificate.holds),

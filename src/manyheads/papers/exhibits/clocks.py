@@ -14,6 +14,7 @@ from manyheads.construct import compressive, split_sources
 from manyheads.papers.trial import Scores, Trial
 from manyheads.problem.embedding_generators import gaussian
 from manyheads.problem.graph_generators import permutation_graph
+from manyheads.problem.problem import Problem
 from manyheads.training import Run
 from manyheads.training.data import initial_weights, problem_of
 from manyheads.training.native import training
@@ -96,7 +97,7 @@ class BuildClock(Trial):
 
         def build(times: int) -> None:
             for _ in range(times):
-                compressive(graph, embedding, key_width=self.key_width, seed=0)
+                compressive(Problem(graph, embedding), key_width=self.key_width, seed=0)
 
         blocks = split_sources(graph, size=self.d_model)
         # each block's own rows times their words, once for the queries and once for the keys

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 from manyheads.bounds.upper import many_heads_key_budget, single_head_key_budget
 from manyheads.drawing.style import BLUE, VERMILLION, counting_axis, look, panels
+from manyheads.layer.rules import MAX, SOFTMAX, Rule
 from manyheads.papers.exhibits.widths import NeededWidth
 from manyheads.papers.pictures import power_axis
 from manyheads.papers.rows import Rows
@@ -20,7 +21,7 @@ TITLE = "One head or many: the construction's key budget"
 D_MODEL = 256
 SIZES = (32, 64, 128, 256, 512, 1024)
 HEADS = (1, 2, 4, 8, 16)
-RULES = ("max", "softmax")
+RULES = (MAX, SOFTMAX)
 CONTEXT, CONTEXTS = 32, 30
 DRAWS, QUICK_DRAWS = 5, 2
 PAPER_SEEDS = 2
@@ -51,8 +52,8 @@ def draw(rows: Rows, scale: Scale) -> Figure:
     with look():
         figure, (line,) = panels(1, 2)
         for axes, rule in zip(line, RULES, strict=True):
-            _panel(axes, _needed(rule, rows, scale), softmax=rule == "softmax")
-            axes.set_title("max" if rule == "max" else f"softmax, contexts of {CONTEXT}")
+            _panel(axes, _needed(rule, rows, scale), softmax=rule is SOFTMAX)
+            axes.set_title("max" if rule is MAX else f"softmax, contexts of {CONTEXT}")
             axes.set_xlabel(f"items m, at $d_{{model}}$ = {D_MODEL}")
         line[0].set_ylabel("key budget $D_K$ needed")
         handles, names = line[0].get_legend_handles_labels()
@@ -81,15 +82,15 @@ def _sizes(scale: Scale) -> list[int]:
     return sizes[::2] if scale.quick else sizes
 
 
-def _seeds(rule: str, items: int, heads: int, scale: Scale) -> list[NeededWidth]:
+def _seeds(rule: Rule, items: int, heads: int, scale: Scale) -> list[NeededWidth]:
     """One seed is enough for a sketch."""
     seeds = range(scale.seeds or (1 if scale.quick else PAPER_SEEDS))
-    context = (0, 0) if rule == "max" else (CONTEXT, CONTEXTS)
+    context = (0, 0) if rule is MAX else (CONTEXT, CONTEXTS)
     draws, budget = QUICK_DRAWS if scale.quick else DRAWS, BUDGET_PER_ITEM * items
-    return [NeededWidth(rule, items, D_MODEL, heads, draws, budget, seed, *context) for seed in seeds]  # type: ignore[arg-type]
+    return [NeededWidth(str(rule), items, D_MODEL, heads, draws, budget, seed, *context) for seed in seeds]
 
 
-def _needed(rule: str, rows: Rows, scale: Scale) -> Sizes:
+def _needed(rule: Rule, rows: Rows, scale: Scale) -> Sizes:
     """What was found at every size that was searched to the end."""
     found = {}
     for items in _sizes(scale):

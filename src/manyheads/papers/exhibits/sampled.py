@@ -13,6 +13,7 @@ from manyheads.papers.exhibits.contexts import SOFTMAX_FLOPS, attention, draw_co
 from manyheads.papers.trial import Scores, Trial
 from manyheads.problem.embedding_generators import gaussian
 from manyheads.problem.graph_generators import permutation_graph
+from manyheads.problem.problem import Problem
 
 HALF = 0.5  # the published threshold
 
@@ -44,7 +45,7 @@ class SampledContexts(Trial):
         """How many contexts had a source of either kind, how often it was wrong, and how many had any error."""
         graph, embedding = permutation_graph(self.items, seed=self.seed), gaussian(*self._shape, seed=self.seed)
         width, size = self.key_width, self.block_size
-        layer = construct.softmax(graph, embedding, key_width=width, seed=self.seed, block_size=size)
+        layer = construct.softmax(Problem(graph, embedding), key_width=width, seed=self.seed, block_size=size)
         related, units = graph.adjacency(), layer.head_scores(embedding) / width
         rng = np.random.default_rng((self.seed, self.context))
         sharpness, threshold = math.sqrt(width), HALF

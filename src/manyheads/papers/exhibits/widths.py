@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Float64
@@ -14,6 +14,7 @@ from numpy import ndarray
 from manyheads.construct import RADEMACHER, Block, split_sources
 from manyheads.construct.smallest_construction import draw_layer, separates
 from manyheads.construct.width_limit import limit_tiles
+from manyheads.layer.rules import MAX, rule_named
 from manyheads.papers.exhibits.contexts import (
     SOFTMAX_FLOPS,
     Context,
@@ -28,6 +29,7 @@ from manyheads.papers.trial import Scores, Trial
 from manyheads.problem.embedding_generators import gaussian
 from manyheads.problem.graph import Graph
 from manyheads.problem.graph_generators import permutation_graph
+from manyheads.problem.problem import Problem
 
 FIRST_WIDTH = 8
 NEAR = 1.05  # a width is known when one so much smaller fails
@@ -44,7 +46,7 @@ class NeededWidth(Trial):
 
     KIND: ClassVar[str] = "width"
 
-    rule: Literal["max", "softmax"]
+    rule: str
     items: int
     d_model: int
     heads: int
@@ -61,14 +63,14 @@ class NeededWidth(Trial):
         blocks = split_sources(graph, size=-(-self.items // self.heads))
         rng = np.random.default_rng(self.seed)
         contexts = draw_contexts(rng, items=self.items, length=self.context, count=self.contexts)
-        wrong = limit_wrong(graph, embedding, blocks, contexts if self.rule == "softmax" else None)
+        wrong = limit_wrong(graph, embedding, blocks, None if rule_named(self.rule) is MAX else contexts)
         if wrong:
             return {"key_width": None, "limit_wrong": wrong}
 
         def works(width: int, draw: int) -> bool:
             layer = draw_layer(embedding, blocks, width, self.seed + draw)
-            if self.rule == "max":
-                return separates(graph, embedding, layer, "best")
+            if rule_named(self.rule) is MAX:
+                return separates(Problem(graph, embedding), layer, "best")
             return opens(graph, layer.head_scores(embedding) / width, contexts)
 
         def all_work(width: int) -> bool:

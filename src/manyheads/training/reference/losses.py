@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -11,8 +10,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
+from manyheads.layer.rules import Rule
 from manyheads.training.outcome import Tally
-from manyheads.training.run import Aggregation
 
 Scores = Float[Tensor, "runs contexts context context"]
 Relations = Bool[Tensor, "runs contexts context context"]
@@ -22,15 +21,13 @@ def scores(
     query: Float[Tensor, "runs heads d_model d_k"],
     key: Float[Tensor, "runs heads d_model d_k"],
     x: Float[Tensor, "runs contexts context d_model"],
-    rule: Aggregation,
+    rule: Rule,
 ) -> Scores:
-    """S(p, q) of every ordered pair of every context (Sec. 6; for `softmax` Sec. 7.1)."""
+    """S(p, q) of every ordered pair of every context (Sec. 6; for softmax Sec. 7.1)."""
     queries = torch.einsum("rcpd,rhdk->rchpk", x, query)
     keys = torch.einsum("rcqd,rhdk->rchqk", x, key)
     heads = queries @ keys.mT
-    if rule == "max":
-        return heads.max(dim=2).values  # of equal heads the first counts, and alone gets the gradient
-    return torch.softmax(heads / math.sqrt(query.shape[-1]), dim=-1).sum(dim=2)
+    return rule.join_tensor(heads / rule.divisor(query.shape[-1]))
 
 
 def edge_losses(
@@ -68,7 +65,7 @@ class Weights(NamedTuple):
 class Task:
     """What runs of one shape learn: the relations of items with these rows, or to pass on their messages."""
 
-    rule: Aggregation
+    rule: Rule
     sharpness: float
     positive_weight: float | str
     embedding: Float[Tensor, "runs items d_model"]

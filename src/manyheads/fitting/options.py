@@ -1,0 +1,160 @@
+"""Options of a fit: what the functions of this room share, how an attempt goes, and the progress that they report."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from manyheads.errors import InputError
+from manyheads.fitting.folding import Map
+from manyheads.layer.rules import MAX, SOFTMAX, Rule, rule_named
+from manyheads.problem.problem import ContextLength
+
+RESTARTS = 12
+FIT_RULES = (MAX, SOFTMAX)
+MANY, CROWDED = 2_048, 16  # items, and items for each dimension, from which steps over a share of the sources help
+SOURCES, LEAST_SHARE = 512, 1 / 16  # sources in one step; with fewer, most of the time goes into projecting all keys
+WARM = 0.1  # factor on the rate of a warm start
+THREADED_ITEMS, THREADS = 1_024, 2  # from this number of items on, a step takes longer than its threads' start
+
+Phase = Literal["separate", "widen"]
+Start = Literal["random", "narrowed", "fewer heads"]
+
+
+@dataclass(frozen=True)
+class Descent:
+    """How an attempt goes; the defaults were best over many shapes (docs/fit.md).
+
+    Attributes:
+        steps: The most steps of an attempt.
+        rate: The learning rate at the start.
+        hold: The rate stays for this part of the steps, then falls along a half cosine to 0.
+        beta1: Adam's decay of the mean gradient.
+        beta2: Adam's decay of the mean squared gradient.
+        weight: The weight of a relation's cost against the cost of another pair.
+        widen: Steps that widen the window, once a threshold separates.
+        share: The part of the sources that a step looks at.
+    """
+
+    steps: int = 2_000
+    rate: float = 0.25
+    hold: float = 0.3
+    beta1: float = 0.98
+    beta2: float = 0.98
+    weight: float = 3.0
+    widen: int = 200
+    share: float = 1.0
+
+    def rates(self, *, warm: bool = False) -> list[float]:
+        """The rate of every step; a warm start nearly fits already, so its rates are smaller."""
+        done = np.arange(self.steps) / self.steps
+        falling = np.clip((done - self.hold) / (1 - self.hold), 0, 1)
+        return list(self.rate * (WARM if warm else 1.0) * (1 + np.cos(np.pi * falling)) / 2)
+
+
+def suitable_descent(items: int, d_model: int) -> Descent:
+    """The settings for a size: steps over all pairs, or over a share of the sources where that takes less work.
+
+    Shares help where items are many and crowded: a look at all pairs then costs far more than projecting the rows.
+    Their gradients are noisy, so they take a longer memory and a lower rate.
+    """
+    if items < MANY or items < CROWDED * d_model:
+        return Descent()
+    share = max(SOURCES / items, LEAST_SHARE)
+    return Descent(rate=min(0.05, 0.4 * share), beta1=0.99, beta2=0.99, share=share)
+
+
+@dataclass(frozen=True)
+class FitProgress:
+    """One look at all pairs during a fit."""
+
+    heads: int
+    key_width: int
+    attempt: int  # the number of restarts before it
+    phase: Phase
+    step: int
+    wrong: int  # pairs on the wrong side of the threshold, of all m²
+    window: tuple[float, float]  # thresholds that separate; none where low ≥ high
+    loss: float
+    seconds: float  # since the fit began
+
+    @property
+    def margin(self) -> float:
+        """Half the window, negative where it is empty, in the fit's own scale of weights."""
+        low, high = self.window
+        return (high - low) / 2 if math.isfinite(high - low) else math.inf
+
+    def __str__(self) -> str:
+        shape = f"{self.heads} × {self.key_width}, attempt {self.attempt + 1}, step {self.step:,}"
+        return f"{shape}: {self.wrong:,} pairs wrong, margin {self.margin:.3g}, {self.seconds:.1f} s"
+
+
+@dataclass(frozen=True)
+class ShapeTrial:
+    """One trial of a search: a shape, the seed of its start, and its result."""
+
+    heads: int
+    key_width: int
+    seed: int
+    start: Start  # of its first attempt: random weights, or a larger certified layer cut down
+    certified: bool
+    wrong: int
+    normalised_margin: float  # of the certificate; NaN where there is none
+    steps: int
+    seconds: float  # from the start of the search to the end of the trial
+
+    @property
+    def key_budget(self) -> int:
+        """D_K = heads · key_width."""
+        return self.heads * self.key_width
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitOptions:
+    """What `fit`, `grow`, `smallest_fit` and `best_split` share.
+
+    Attributes:
+        seed: Decides the random starts. The same seed gives the same layer, unless a time limit ends the fit.
+        restarts: The most attempts of `fit` and `grow`, at least 1. A search tries until its time is up.
+        time_limit: Seconds, above 0. Without one, `fit` and `grow` end by themselves and a search takes 60 seconds.
+        rule: How the layer joins its heads: MAX or SOFTMAX. `grow` keeps the rule of its layer.
+        context_length: For SOFTMAX: the number of items in a context, or the least and the greatest number.
+        map: A linear map of the embedding that is folded into the weights (`folding.linear_map`).
+        descent: How an attempt goes; by default `suitable_descent`.
+        workers: Threads. A fit of one shape shares each step among them (by default 2 from 1,024 items on, else 1);
+            a search tries as many shapes at once (by default the number of cores).
+        progress: Called at every look at all pairs. An exception in it ends the fit and is passed on.
+        report: Called by a search at the end of every trial.
+
+    Raises:
+        InputError: A number is out of its range, or the rule is neither MAX nor SOFTMAX.
+    """
+
+    seed: int
+    restarts: int = RESTARTS
+    time_limit: float | None = None
+    rule: Rule = MAX
+    context_length: ContextLength = None
+    map: Map = "none"
+    descent: Descent | None = None
+    workers: int | None = None
+    progress: Callable[[FitProgress], None] | None = None
+    report: Callable[[ShapeTrial], None] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rule", rule_named(self.rule))
+        if self.rule not in FIT_RULES:
+            raise InputError(f"fit makes layers of the rule max or softmax, not '{self.rule}'")
+        for name, value in (("number of restarts", self.restarts), ("number of workers", self.workers)):
+            if value is not None and value < 1:
+                raise InputError(f"the {name} must be at least 1, not {value}")
+        if self.time_limit is not None and not self.time_limit > 0:
+            raise InputError(f"the time limit must be a positive number of seconds, not {self.time_limit:g}")
+
+    def threads(self, items: int) -> int:
+        """The threads among which a fit of one shape shares each step."""
+        return self.workers or (THREADS if items >= THREADED_ITEMS else 1)
