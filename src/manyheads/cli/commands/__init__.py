@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib import import_module
-
-from manyheads.cli.render.answer import Command
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -51,8 +50,8 @@ def command_names() -> list[str]:
     return [one for name in COMMANDS for one in (QUESTIONS[name].commands if name in QUESTIONS else (name,))]
 
 
-def command_class(name: str) -> type[Command]:
-    """The dataclass of a command, e.g. of "plan budget"."""
+def command_class(name: str) -> type[Any]:
+    """The dataclass of a command, e.g. of "plan budget": a `Command`."""
     first = name.partition(" ")[0]
     words = QUESTIONS[first].commands if first in QUESTIONS else COMMANDS
     return getattr(import_module(f"manyheads.cli.commands.{first}"), words[name])

@@ -9,8 +9,9 @@ from typing import Annotated, Literal
 import tyro
 
 from manyheads.cli.options.problem_options import read_embedding_file
-from manyheads.cli.options.vocabulary import File, Flag, Json, LayerFile, Tensor, refuse
+from manyheads.cli.options.vocabulary import File, Flag, Json, LayerFile, Tensor
 from manyheads.cli.render.answer import Answer, pairs_table, shown_files
+from manyheads.errors import InputError
 
 LOAD = {
     "torch": "from attention import Attention; Attention.load()",
@@ -42,8 +43,8 @@ class ExportCommand:
 
         check_directory(self.output, force=self.force)
         layer, provenance = read_layer(self.layer), read_provenance(self.layer)
-        if self.embedding is None:
-            refuse("tensor", self.tensor, because="it names a tensor of the embedding's file: give --embedding")
+        if self.embedding is None and self.tensor is not None:
+            raise InputError("--tensor names a tensor of the embedding's file: give --embedding")
         embedding = None if self.embedding is None else read_embedding_file(self.embedding, tensor=self.tensor).rows
         written = write_export(
             self.output, layer, to=self.to, embedding=embedding, provenance=provenance, force=self.force
