@@ -7,8 +7,9 @@ import io
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
+from typing import Any
 
 import tyro
 
@@ -91,7 +92,7 @@ def _options(name: str, words: Sequence[str]) -> Command:
 def _show_commands(prog: str, names: Sequence[str], description: str) -> None:
     """Print the help text with all commands, and stop."""
     group = prog.removeprefix("manyheads").strip()
-    stubs = {name: _stub(f"{group} {name}".strip()) for name in names}
+    stubs: dict[str, Callable[..., Any]] = {name: _stub(f"{group} {name}".strip()) for name in names}
     tyro.extras.subcommand_cli_from_dict(stubs, prog=prog, description=description, args=["--help"])
 
 

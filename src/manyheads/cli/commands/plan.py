@@ -231,17 +231,20 @@ def _sizes(
     items: int | None, relations: int | None, d_model: int | None, graph: Graph | None, embedding: Embedding | None
 ) -> tuple[int, int | None, int | None]:
     """Items, relations and d_model, by the options or by graph and embedding; a contradiction is refused."""
-    agreed = _agreed("items", items, graph and graph.items, embedding and embedding.items)
-    if agreed is None:
+    counts = {"items": [items], "relations": [relations], "d_model": [d_model]}
+    if graph is not None:
+        counts["items"].append(graph.items)
+        counts["relations"].append(graph.relations)
+    if embedding is not None:
+        counts["items"].append(embedding.items)
+        counts["d_model"].append(embedding.d_model)
+    agreed = {name: _agreed(name, values) for name, values in counts.items()}
+    if agreed["items"] is None:
         raise InputError("the number of items is missing: give --items, a graph or an embedding")
-    return (
-        agreed,
-        _agreed("relations", relations, graph and graph.relations),
-        _agreed("d_model", d_model, embedding and embedding.d_model),
-    )
+    return agreed["items"], agreed["relations"], agreed["d_model"]
 
 
-def _agreed(name: str, *values: int | None) -> int | None:
+def _agreed(name: str, values: list[int | None]) -> int | None:
     said = sorted({value for value in values if value is not None})
     if len(said) > 1:
         raise InputError(f"{name} is given as {said[0]} and as {said[1]}")

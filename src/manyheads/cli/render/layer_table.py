@@ -111,7 +111,7 @@ def shown_trials(found: FitSearchResult, *, by_margin: bool) -> list[RenderableT
     best: dict[tuple[int, ...], ShapeTrial] = {}
     counts: dict[tuple[int, ...], int] = {}
     for trial in found.trials:
-        place = (trial.heads, trial.key_width) if by_margin else (trial.key_budget,)
+        place: tuple[int, ...] = (trial.heads, trial.key_width) if by_margin else (trial.key_budget,)
         counts[place] = counts.get(place, 0) + 1
         if place not in best or _rank(trial) > _rank(best[place]):
             best[place] = trial
