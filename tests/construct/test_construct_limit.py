@@ -1,4 +1,4 @@
-"""The limit d_k → ∞, the decomposition of the scores, and the search for the smallest budget."""
+"""The limit d_k → ∞, and the search for the smallest budget."""
 
 from __future__ import annotations
 
@@ -6,12 +6,10 @@ from importlib import import_module
 
 import numpy as np
 import pytest
-from scipy.special import softmax as shares
 
 from manyheads import Graph, construct, gaussian, permutation_graph
 from manyheads.certificate import certify
 from manyheads.construct import RADEMACHER, Attempt, Bernoulli, Limit
-from manyheads.construct.noise import background, decompose
 from manyheads.construct.score_window import window
 from manyheads.construct.smallest_construction import DRAWS, NEEDED, default_block_sizes, smallest
 from manyheads.construct.width_limit import Threshold, limit_tiles
@@ -78,50 +76,6 @@ def test_where_the_limit_fails_so_do_wide_heads() -> None:
     certificate = certify(layer, Problem(graph, x))
     assert certificate.verdict == "refuted"
     np.testing.assert_allclose(np.array(certificate.window) / 10_000, (found.window.low, found.window.high), atol=0.1)
-
-
-def test_the_terms_add_up_to_the_scores_of_every_head() -> None:
-    graph, x = permutation_graph(100, seed=0), gaussian(100, 80, seed=0)
-    layer = construct.compressive(Problem(graph, x), key_width=16, seed=3, block_size=30)
-    words = RADEMACHER.draw(100, 16, seed=3)
-    scores = layer.head_scores(x)
-    for head, (sources, targets) in enumerate(construct.split_sources(graph, size=30)):
-        total = np.zeros((100, 100))
-        for terms in decompose(x, (sources, targets), words):
-            total[np.ix_(sources, targets)] += terms.signal
-            total[sources] += terms.n1
-            total[:, targets] += terms.n2
-            total += terms.n3
-        np.testing.assert_allclose(total, scores[head], atol=1e-4)
-
-
-def test_the_terms_are_the_papers() -> None:
-    graph, x = permutation_graph(20, seed=0), gaussian(20, 80, seed=0).astype(np.float64)
-    words = RADEMACHER.draw(20, 5, seed=0)
-    sources, targets = construct.split_sources(graph, size=7)[1]
-    mean, fluctuation = decompose(x, (sources, targets), words)
-    delta = x @ x.T - np.eye(20)
-    i, j, pi = sources[2], 15, graph.targets
-    leaked_query = sum(delta[i, s] * words[pi[s]] for s in sources)
-    leaked_key = sum(delta[j, t] * words[t] for t in targets)
-    assert (mean.n1 + fluctuation.n1)[2, j] == pytest.approx(words[pi[i]] @ leaked_key)
-    assert (mean.n3 + fluctuation.n3)[i, j] == pytest.approx(leaked_query @ leaked_key)
-    assert (mean.n2 + fluctuation.n2)[i, 3] == pytest.approx(leaked_query @ words[targets[3]])
-    assert mean.n3[i, j] == pytest.approx(5 * sum(delta[i, s] * delta[j, pi[s]] for s in sources))
-    assert mean.n1[2, j] == pytest.approx(5 * delta[j, pi[i]])  # not zero, as the paper's proof has it
-    assert (mean.signal + fluctuation.signal)[2, 2] == 5
-
-
-def test_background_is_the_attention_of_the_other_heads() -> None:
-    graph, x = permutation_graph(60, seed=0), gaussian(60, 70, seed=0)
-    layer = construct.softmax(Problem(graph, x), key_width=8, seed=0, block_size=20)
-    context = np.array([3, 50, 17, 42])
-    owners = context // 20
-    logits = layer.head_scores(x[context]) / np.sqrt(8)
-    for p in range(4):
-        others = [shares(logits[k, p]) for k in range(3) if k != owners[p]]
-        np.testing.assert_allclose(background(layer, x[context], owners)[p], np.sum(others, axis=0))
-    np.testing.assert_allclose(background(layer, x[context], owners).sum(axis=1), 2)  # h − 1 shared out
 
 
 def test_window_stops_where_it_is_told() -> None:

@@ -14,7 +14,7 @@ from manyheads.capacity import points, threshold
 from manyheads.sweep import Ended, Record, Store
 from manyheads.training import Run
 
-PAGE = (Path(__file__).parents[2] / "docs" / "store.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "guide" / "store.md").read_text()
 CURVE, SMALLEST, SEEMING = re.findall(r"^```sql\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 LIKE = Run(items=64, d_model=16, heads=1, key_width=1, seed=0)
 # mean F1 by (heads, key width); the last is a point given up after two seeds

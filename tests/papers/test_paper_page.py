@@ -1,4 +1,4 @@
-"""docs/paper.md follows from the committed rows."""
+"""docs/results/paper.md follows from the committed rows."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from manyheads.papers.panel import Panel
 from manyheads.papers.reproduction import report
 
 DOCS = Path(__file__).parents[2] / "docs"
+RESULTS = DOCS / "results"
 SHOWN = (*NAMES, *HOURS, *BEYOND)
 
 
@@ -24,16 +25,16 @@ def rows() -> Rows:
 
 
 def test_the_page_follows_from_the_rows(rows: Rows) -> None:
-    command = PaperCommand(what=("all",), from_rows=Path("docs/data/paper.jsonl.gz"), output=Path("docs"))
-    assert page(report(SHOWN, rows, Scale(), origin=command._origin())) == (DOCS / "paper.md").read_text()
+    command = PaperCommand(what=("all",), from_rows=Path("docs/data/paper.jsonl.gz"), output=Path("docs/results"))
+    assert page(report(SHOWN, rows, Scale(), origin=command._origin())) == (RESULTS / "paper.md").read_text()
 
 
 def test_every_picture_of_the_page_is_there() -> None:
-    pictures = re.findall(r"!\[.+?\]\((.+?)\)", (DOCS / "paper.md").read_text())
+    pictures = re.findall(r"!\[.+?\]\((.+?)\)", (RESULTS / "paper.md").read_text())
     assert len(pictures) >= len(NAMES)
     for picture in pictures:
-        assert (DOCS / picture).stat().st_size > 2_000
-        assert (DOCS / picture).with_suffix(".svg").exists()
+        assert (RESULTS / picture).stat().st_size > 2_000
+        assert (RESULTS / picture).with_suffix(".svg").exists()
 
 
 def test_other_rows_make_another_page(rows: Rows) -> None:

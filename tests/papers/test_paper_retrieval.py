@@ -165,8 +165,8 @@ def test_estimates_count_retrieval_runs() -> None:
 
 def test_the_page_follows_from_its_rows() -> None:
     rows = read_rows(DOCS / "data" / "head-count.jsonl.gz")
-    text = (DOCS / "head-count.md").read_text()
+    text = (DOCS / "results" / "head-count.md").read_text()
     assert page(report(RETRIEVAL, rows, FULL)) == text
     for name in RETRIEVAL:
         assert f"(head-count/{name}.png)" in text
-        assert (DOCS / "head-count" / f"{name}.png").stat().st_size > 2_000
+        assert (DOCS / "results" / "head-count" / f"{name}.png").stat().st_size > 2_000

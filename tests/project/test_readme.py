@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```console(?: exit=(?P<exit>\d+))?\n(?P<lines>.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -64,7 +64,7 @@ def matches(pattern: list[str], output: list[str]) -> bool:
     return re.fullmatch("".join(lines), "".join(f"{line.rstrip()}\n" for line in output)) is not None
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_what_a_page_shows_is_what_happens(page: Path, tmp_path: Path) -> None:
     for step in shown(page.read_text()):
         exit_code, output = run(step.command, tmp_path)

@@ -46,7 +46,8 @@ CHOICES = """
   of 3 seeds and each length; d_k = (4·ln m)².
 - One head or many: d_model = 256, 2 seeds, a width counts if all 5 draws separate with the best threshold; under
   softmax in 30 contexts of 32, with one scale of the logits for all of them.
-- Figure 7: batch, rate, steps and, on two cores, its size are in its caption; docs/block.md says how they were chosen.
+- Figure 7: batch, rate, steps and, on two cores, its size are in its caption; docs/guide/block.md says how they were
+  chosen.
 - Clocks are read while nothing else of the reproduction runs; the quickest round counts. The lower bound beside the
   regular graphs takes 32 bits a weight.
 - The paper's D_K* are read off Table 1 as d_k* times the likeliest power of two: inference, not publication.

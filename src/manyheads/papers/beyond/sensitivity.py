@@ -243,7 +243,8 @@ def caption(rows: Rows, scale: Scale) -> str:
     if shares:
         parts.append(
             f"Of D_K* as the paper trains, {1 - max(shares):.0%} to {1 - min(shares):.0%} is the optimiser's doing, "
-            "as far as these settings show; docs/capacity-floor.md has what layers need that are compiled, not trained."
+            "as far as these settings show; docs/results/capacity-floor.md has what layers need that are compiled, "
+            "not trained."
         )
     return " ".join(parts)
 

@@ -55,7 +55,7 @@ GAUSSIAN = Table("Gaussian", "gaussian")
 # The most frequent tokens of WikiText-103's validation and test text, NULL the end of a message.
 SMOLLM2 = Table("SmolLM2-135M-Instruct", "given:a286211d22049ae2", "pca")
 
-# Chosen by docs/make_block_scouting.py, which looks at one head alone and with another seed (docs/block-scouting.md).
+# Chosen by tools/pages/block_scouting, from one head and another seed (docs/results/block-scouting.md).
 LAPTOP = BlockSetting(
     items=2048,
     d_model=256,

@@ -128,7 +128,7 @@ def claims(rows: Rows, scale: Scale) -> list[Verdict]:
     works = {problem.construction for problem, ladder in ladders.items() if _needed(ladder, "paper") is not None}
     why = (
         "yardstick: each construction certifies with the paper's threshold from some C on, at one size or more; below "
-        "d_model of about 50·ln m only another threshold, or none, separates (docs/constructions.md)"
+        "d_model of about 50·ln m only another threshold, or none, separates (docs/results/constructions.md)"
     )
     return [judged("18a", says, measured, works == set(MEANS), why)]
 

@@ -1,0 +1,38 @@
+"""The page on the capacity floor: its picture shows every point; a search gives a row like the stored ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from manyheads.drawing.style import save
+from tools.pages.capacity_floor.measurement import POINTS, SEEDS, Point, missing, search
+from tools.pages.capacity_floor.pictures import draw_floor
+from tools.pages.capacity_floor.text import summarise
+from tools.pages.rows import read_rows
+
+
+def test_the_picture_shows_every_point(tmp_path: Path) -> None:
+    points = [point | {"measured": 2 * point["floor"]} for point in summarise(read_rows("capacity_floor"))]
+    figure = draw_floor(points)
+    for axes, families in zip(figure.axes, (("base", "diagonal"), ("regular",)), strict=True):
+        own = sorted((p["x"], p["floor"]) for p in points if p["family"] in families)
+        (floors,) = [bar for bar in axes.containers if str(bar.get_label()).startswith("certified floor")]
+        np.testing.assert_allclose(sorted(zip(*floors[0].get_data(), strict=True)), own)
+        scattered = {str(dots.get_label()): dots.get_offsets() for dots in axes.collections}
+        assert len(scattered["our $D_K^*$, the same protocol"]) == len(own)
+    save(figure, tmp_path / "floor")
+
+
+def test_a_search_gives_a_row() -> None:
+    row = search(Point("base", 16, 8, 1, 0.2), seed=0)
+    assert list(row) == list(read_rows("capacity_floor")[0])
+    assert row["key_budget"] == row["heads"] * row["key_width"]
+
+
+def test_shares_divide_the_points_that_have_no_row() -> None:
+    assert list(missing(0, 1, ("base", "regular", "diagonal"))) == []  # the stored rows are complete
+    stored = {(row["family"], row["items"], row["d_model"], row["degree"]) for row in read_rows("capacity_floor")}
+    assert stored == {(point.family, point.items, point.d_model, point.degree) for point in POINTS}
+    assert len(read_rows("capacity_floor")) == len(POINTS) * len(SEEDS)

@@ -1,0 +1,103 @@
+"""Search the smallest certified key budget over the paper's grids; each row is stored as soon as it is found.
+
+Parts: base, regular, diagonal. `--share 1/2` and `--share 2/2` in two processes divide the points between them.
+"""
+
+from __future__ import annotations
+
+import csv
+import fcntl
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from manyheads.fitting import FitOptions, smallest_fit
+from manyheads.problem.problem import Problem
+from manyheads.training.data import problem_of
+from manyheads.training.run import Run
+from tools.pages.catalogue import Settings
+from tools.pages.rows import DATA, Row, machine_rows, matching, read_rows, rounded, write_rows
+
+SEEDS = range(5)
+NAME = "capacity_floor"
+PARTS = ("base", "regular", "diagonal")
+
+
+@dataclass(frozen=True)
+class Point:
+    """A problem whose floor is searched, and the seconds of the search on one core."""
+
+    family: str
+    items: int
+    d_model: int
+    degree: int
+    seconds: float
+
+
+BASE = [
+    Point("base", m, d, 1, {64: 20, 128: 40, 256: 70, 512: 110}[m]) for m in (64, 128, 256, 512) for d in (16, 32, 64)
+]
+DIAGONAL = [Point("diagonal", m, m // 8, 1, s) for m, s in ((1024, 110), (2048, 170), (4096, 300))]
+REGULAR = [Point("regular", 128, 32, r, s) for r, s in ((1, 30), (2, 40), (4, 60), (8, 90), (16, 110))]
+POINTS = [*BASE, *REGULAR, *DIAGONAL]
+
+
+def search(point: Point, seed: int) -> Row:
+    """The smallest certified key budget of a graph and embedding that `manyheads measure` would train on."""
+    graph = "regular" if point.family == "regular" else "permutation"
+    run = Run(
+        items=point.items, d_model=point.d_model, heads=1, key_width=1, seed=seed, graph=graph, degree=point.degree
+    )  # fmt: skip
+    problem = problem_of(run)
+    found = smallest_fit(
+        Problem(problem.graph, problem.embedding), options=FitOptions(seed=seed, time_limit=point.seconds, workers=1)
+    )
+    best = found.best
+    return {
+        "family": point.family,
+        "items": point.items,
+        "d_model": point.d_model,
+        "degree": point.degree,
+        "seed": seed,
+        "key_budget": best and best.key_budget,
+        "heads": best and best.heads,
+        "key_width": best and best.key_width,
+        "start_seed": best and best.seed,
+        "normalised_margin": best and best.normalised_margin,
+        "found_after": best and best.seconds,
+        "tries": len(found.trials),
+        "seconds": found.seconds,
+    }
+
+
+def missing(part: int, parts: int, families: tuple[str, ...]) -> Iterator[tuple[Point, int]]:
+    """The points and seeds of this share without a row: all points with the first seed, then with the next seed."""
+    for seed in SEEDS:
+        for number, point in enumerate(POINTS):
+            if (number + seed) % parts != part or point.family not in families:
+                continue
+            key = {"family": point.family, "items": point.items, "d_model": point.d_model, "degree": point.degree}
+            if not matching(read_rows(NAME), **key, seed=seed):
+                yield point, seed
+
+
+def append(row: Row) -> None:
+    """Store one row; two processes may write at the same time."""
+    path = DATA / f"{NAME}.csv"
+    with path.open("a", newline="") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        writer = csv.DictWriter(file, list(row), lineterminator="\n")
+        if path.stat().st_size == 0:
+            writer.writeheader()
+        writer.writerow(rounded(row))
+        file.flush()
+
+
+def measure(settings: Settings) -> None:
+    """Search every point and seed of this share that has no row."""
+    part, parts = (int(number) for number in settings.share.split("/"))
+    families = PARTS if settings.only is None else (settings.only,)
+    for point, seed in missing(part - 1, parts, families):
+        row = search(point, seed)
+        append(row)
+        print(row, flush=True)
+    write_rows(f"{NAME}-machine", machine_rows())
