@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.text import Text
 
-    from manyheads.capacity import Bracket, Goal, Point, Watch
+    from manyheads.capacity import Bracket, Goal, MeasureProgress, Point
 
 SHOW_AFTER = 0.5  # seconds: shorter work shows no bar
 LINE_EVERY = 10.0  # seconds between two lines of a log
@@ -59,7 +59,7 @@ def status(what: str) -> Iterator[Callable[[str], None]]:
 
 
 @contextmanager
-def watching(goal: Goal) -> Iterator[Callable[[Watch], None]]:
+def watching(goal: Goal) -> Iterator[Callable[[MeasureProgress], None]]:
     """A callback that shows the state of a measurement on stderr."""
     begun = time.monotonic()
     if not sys.stderr.isatty():
@@ -73,7 +73,7 @@ def watching(goal: Goal) -> Iterator[Callable[[Watch], None]]:
         yield lambda watch: live.update(watch_table(watch, goal, time.monotonic() - begun))
 
 
-def watch_table(watch: Watch, goal: Goal, seconds: float) -> RenderableType:
+def watch_table(watch: MeasureProgress, goal: Goal, seconds: float) -> RenderableType:
     """A bar for all runs, and a row for each head count: its bracket, and a block for each key budget's score."""
     from rich.progress_bar import ProgressBar
     from rich.table import Table
@@ -93,7 +93,7 @@ def watch_table(watch: Watch, goal: Goal, seconds: float) -> RenderableType:
     return stack
 
 
-def watch_line(watch: Watch, seconds: float) -> str:
+def watch_line(watch: MeasureProgress, seconds: float) -> str:
     """The state of a measurement in one line."""
     rate = watch.trained / seconds if seconds > 0 else 0.0
     left = f", {timedelta(seconds=round(watch.left / rate))} left" if rate else ""
