@@ -14,7 +14,7 @@ from tools.pages.rows import read_rows
 
 
 def test_the_picture_shows_every_point(tmp_path: Path) -> None:
-    points = [point | {"measured": 2 * point["floor"]} for point in summarise(read_rows("capacity_floor"))]
+    points = [point | {"measured": 2 * point["floor"]} for point in summarise(read_rows("capacity_floor"), {})]
     figure = draw_floor(points)
     for axes, families in zip(figure.axes, (("base", "diagonal"), ("regular",)), strict=True):
         own = sorted((p["x"], p["floor"]) for p in points if p["family"] in families)

@@ -12,13 +12,14 @@ from support.made_up import made_up, roughly
 
 from manyheads import InputError
 from manyheads.cli import main
-from manyheads.papers import NAMES, Rows, Scale, exhibit, needed, read_rows, verdicts, write_rows
-from manyheads.papers.page import page
+from manyheads.papers import CAPACITY, Rows, Scale, exhibit, exhibit_names, needed, read_rows, verdicts, write_rows
 from manyheads.papers.panel import BASE, DIAGONAL, REGULAR, SOFTMAX, THRESHOLDS, Panel
-from manyheads.papers.reproduction import draw, report
+from manyheads.papers.paper_page import page
+from manyheads.papers.reproduction import draw_pictures, report
 from manyheads.training import Run
 
 QUICK = Scale(quick=True)
+NAMES = exhibit_names(CAPACITY)
 
 
 @pytest.fixture(scope="module")
@@ -106,8 +107,8 @@ def test_what_was_not_run_is_said_to_be_missing() -> None:
 def test_everything_is_drawn_and_named(rows: Rows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("manyheads.papers.reproduction.save", roughly)
     made = report(NAMES, rows, QUICK)
-    assert all(one.done == one.runs for one in made.shown)
-    pictures = draw(made, tmp_path)
+    assert all(one.done == one.runs for one in made.exhibits)
+    pictures = draw_pictures(made, tmp_path)
     assert all(path.stat().st_size > 2_000 for path in pictures)
     assert {path.stem for path in pictures} == set(NAMES)
     text = page(made)
@@ -302,7 +303,7 @@ def test_the_page_names_the_command_that_made_it(
 
 
 def test_estimates_grow_with_the_work() -> None:
-    from manyheads.papers.estimate import Speed
+    from manyheads.papers.effort import Speed
 
     speed = Speed()
     small, large = ([Run(64, 16, 4, 5, seed=0, steps=steps)] for steps in (1_000, 100_000))

@@ -16,22 +16,24 @@ from manyheads.capacity import Goal, measure
 from manyheads.capacity.measurement import predictions
 from manyheads.cli import main
 from manyheads.cli.commands.paper import PaperCommand
-from manyheads.papers import NAMES, Row, Rows, Scale
+from manyheads.papers import BEYOND as COLLECTION
+from manyheads.papers import CAPACITY, Row, Rows, Scale, exhibit, exhibit_names, needed
 from manyheads.papers.beyond import exact as beyond_exact
 from manyheads.papers.beyond import freedom as beyond_freedom
 from manyheads.papers.beyond import grid as beyond_grid
 from manyheads.papers.beyond import sensitivity as beyond_sensitivity
-from manyheads.papers.exhibit import BEYOND, Searching, exhibit, needed
-from manyheads.papers.page import page
+from manyheads.papers.exhibit import EXHIBITS
 from manyheads.papers.panel import HEADS, Panel
-from manyheads.papers.reproduction import draw, known_rows, measure_rows, report
+from manyheads.papers.paper_page import page
+from manyheads.papers.reproduction import draw_pictures, known_rows, measure_rows, report
 from manyheads.papers.rows import write_rows
-from manyheads.papers.threshold_search import Hunt, Trail
+from manyheads.papers.threshold_search import SearchTrail, ThresholdSearch
 from manyheads.sweep import Store
 from manyheads.sweep.store.record import Meant
 from manyheads.training import Run
 
 QUICK = Scale(quick=True, seeds=2)
+NAMES, BEYOND = exhibit_names(CAPACITY), exhibit_names(COLLECTION)
 SMALL = Run(64, 16, 1, 1, seed=0)
 
 
@@ -51,12 +53,12 @@ def row(run: Meant, *, works: Callable[[Run], bool] = lambda run: run.key_width 
     return Row(run.id, "layer", "converged" if good else "limit", scores, run.steps, 0.1)
 
 
-def hunted(hunt: Hunt, made: Callable[[Run], Row] = row) -> tuple[Trail, Rows, int]:
-    """The hunt to its end, all that is missing made in rounds."""
+def finished(search: ThresholdSearch, made: Callable[[Run], Row] = row) -> tuple[SearchTrail, Rows, int]:
+    """The search to its end, with the missing rows made in rounds."""
     rows, rounds = Rows(()), 0
-    while missing := hunt.follow(rows).missing:
+    while missing := search.follow(rows).missing:
         rows, rounds = rows.joined(Rows(map(made, missing))), rounds + 1
-    return hunt.follow(rows), rows, rounds
+    return search.follow(rows), rows, rounds
 
 
 @pytest.fixture(scope="module")
@@ -64,13 +66,13 @@ def rows() -> Rows:
     """Everything that the exhibits list, and every search to its end."""
     modules = [exhibit(name) for name in BEYOND]
     listed = [run for module in modules for run in module.runs(QUICK)]
-    hunts = {hunt for module in modules if isinstance(module, Searching) for hunt in module.hunts(QUICK)}
-    found = [one for trail, known, _ in map(hunted, hunts) for one in known.of(trail.runs)]
+    searches = {search for module in modules for search in module.searches(QUICK)}
+    found = [one for trail, known, _ in map(finished, searches) for one in known.of(trail.runs)]
     return Rows([*map(row, listed), *found], machine={"cpu": "made up"})
 
 
-def test_a_hunt_finds_what_the_whole_surface_holds() -> None:
-    trail, _, rounds = hunted(Hunt(SMALL, tuple(range(1, 33)), (0, 1, 2), 100))
+def test_a_search_finds_what_the_whole_surface_holds() -> None:
+    trail, _, rounds = finished(ThresholdSearch(SMALL, tuple(range(1, 33)), (0, 1, 2), 100))
     every = [replace(SMALL, heads=heads, key_width=width) for heads in range(1, 33) for width in range(1, 17)]
     smallest = min(run.key_budget for run in every if run.key_width >= need(run))
     assert (trail.threshold.key_budget, trail.threshold.heads) == (smallest, 3)
@@ -80,28 +82,28 @@ def test_a_hunt_finds_what_the_whole_surface_holds() -> None:
     assert trail.smallest()[3] == smallest
 
 
-def test_a_hunt_replayed_from_rows_is_the_measurement(tmp_path: Path) -> None:
-    """`measure` trains for itself; the rows it leaves lead a hunt over the same runs to the same threshold."""
+def test_a_search_replayed_from_rows_is_the_measurement(tmp_path: Path) -> None:
+    """`measure` trains for itself; the rows it leaves lead a search over the same runs to the same threshold."""
     like = Run(12, 8, 1, 1, seed=0, context=6, steps=6_000, stop_above=1.0, validation_contexts=20, test_contexts=50)
     for goal in (Goal(micro_f1=0.9), Goal(exact=True)):
         with Store.write(tmp_path / f"{goal.exact}.db") as store:
             found = measure(like, store, heads=(1, 2, 3), seeds=(0, 1, 2), goal=goal)
             records = store.records()
             _, limit = predictions(like, (1, 2, 3), None)
-            hunt = Hunt(like, (1, 2, 3), (0, 1, 2), limit, goal)
+            search = ThresholdSearch(like, (1, 2, 3), (0, 1, 2), limit, goal)
             everything = Rows(map(Row.of, records))
-        trail = hunt.follow(everything)
+        trail = search.follow(everything)
         assert found.key_budget is not None
         assert trail.threshold == found.threshold
         assert {run.id for run in trail.runs} == {record.id for record in records}
         assert not trail.missing
 
 
-def test_a_hunt_says_what_it_lacks_and_finds_nothing_before() -> None:
-    hunt = Hunt(SMALL, (1, 2, 3, 4), (0, 1, 2), 100)
-    whole, rows, _ = hunted(hunt)
+def test_a_search_says_what_it_lacks_and_finds_nothing_before() -> None:
+    search = ThresholdSearch(SMALL, (1, 2, 3, 4), (0, 1, 2), 100)
+    whole, rows, _ = finished(search)
     for lost in whole.runs:
-        trail = hunt.follow(Rows(one for one in rows.of(whole.runs) if one.id != lost.id))
+        trail = search.follow(Rows(one for one in rows.of(whole.runs) if one.id != lost.id))
         assert lost in trail.missing
         assert trail.threshold.key_budget is None
         assert set(trail.runs) <= set(whole.runs)
@@ -113,23 +115,23 @@ def test_a_run_without_a_score_fails_its_point() -> None:
     def made(run: Run) -> Row:
         return replace(row(run), status="diverged", scores={"micro_f1": None}) if run == lost else row(run)
 
-    trail, _, _ = hunted(Hunt(SMALL, (3,), (0, 1, 2), 100), made)
+    trail, _, _ = finished(ThresholdSearch(SMALL, (3,), (0, 1, 2), 100), made)
     assert trail.threshold.key_budget == 21  # the next width
 
 
 def test_nothing_up_to_the_limit_is_no_threshold() -> None:
-    trail, _, _ = hunted(Hunt(SMALL, (1, 2), (0, 1), 20))
+    trail, _, _ = finished(ThresholdSearch(SMALL, (1, 2), (0, 1), 20))
     assert not trail.missing
     assert trail.threshold.key_budget is None
     assert max(run.key_budget for run in trail.runs) <= 20
 
 
 def test_what_is_foreseen_ends_and_turns_into_what_was_asked() -> None:
-    hunt = Hunt(SMALL, tuple(range(1, 9)), (0, 1, 2), 100)
-    whole, rows, _ = hunted(hunt)
-    assert not hunt.foresee(Rows(())).missing
-    assert len(whole.runs) / 3 < len(hunt.foresee(Rows(())).runs) < 3 * len(whole.runs)
-    assert hunt.foresee(rows) == whole
+    search = ThresholdSearch(SMALL, tuple(range(1, 9)), (0, 1, 2), 100)
+    whole, rows, _ = finished(search)
+    assert not search.foresee(Rows(())).missing
+    assert len(whole.runs) / 3 < len(search.foresee(Rows(())).runs) < 3 * len(whole.runs)
+    assert search.foresee(rows) == whole
 
 
 def test_the_grid_is_set_beside_the_search(rows: Rows) -> None:
@@ -187,9 +189,9 @@ def test_regular_graphs_are_compared_too() -> None:
 
 
 def test_sensitivity_tells_contexts_and_optimisers_apart(rows: Rows) -> None:
-    found = beyond_sensitivity.Found(rows, QUICK)
+    found = beyond_sensitivity.VariantThresholds(rows, QUICK)
     panel = Panel(64, 16)
-    paper = beyond_sensitivity.Setting(panel)
+    paper = beyond_sensitivity.TrainingVariant(panel)
     budget = found.budget(paper)
     assert budget == 20  # 4 heads of 5: a power of two
     longer, shorter = (found.budget(replace(paper, length=length)) for length in (64, 8))
@@ -211,14 +213,14 @@ def test_every_setting_means_another_run() -> None:
         for setting in family(panel)
     ]
     assert len({setting.run(Scale()).id for setting in settings}) == len(set(settings)) == 3 * (4 + 5 + 12 - 2)
-    assert beyond_sensitivity.Setting(Panel(64, 16)).run(Scale()) == Panel(64, 16).run(1, 1, 0, Scale())
+    assert beyond_sensitivity.TrainingVariant(Panel(64, 16)).run(Scale()) == Panel(64, 16).run(1, 1, 0, Scale())
 
 
 def test_everything_is_drawn_in_its_own_section(rows: Rows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("manyheads.papers.reproduction.save", roughly)
     made = report(BEYOND, rows, QUICK)
-    assert all(one.done == one.runs > 0 for one in made.shown)
-    assert all(path.stat().st_size > 2_000 for path in draw(made, tmp_path))
+    assert all(one.done == one.runs > 0 for one in made.exhibits)
+    assert all(path.stat().st_size > 2_000 for path in draw_pictures(made, tmp_path))
     text = page(made)
     assert text.count("![") == len(BEYOND)
     assert "## Past the paper" in text
@@ -230,7 +232,7 @@ def test_rows_that_end_early_are_drawn_and_named(rows: Rows, tmp_path: Path, mon
     lists = [run for name in BEYOND for run in exhibit(name).runs(QUICK)]
     made = report(BEYOND, Rows(rows.of(lists)), QUICK)
     assert not made.verdicts
-    assert draw(made, tmp_path)
+    assert draw_pictures(made, tmp_path)
     assert "runs are missing" in page(made)
 
 
@@ -282,14 +284,15 @@ def test_runs_that_cannot_be_made_end_the_search(tmp_path: Path, monkeypatch: py
     ],
 )
 def test_beyond_is_asked_for_by_its_name(words: tuple[str, ...], names: tuple[str, ...]) -> None:
-    assert PaperCommand(what=words)._names() == names
+    assert PaperCommand(what=words)._names()[0] == names
 
 
 def test_rows_that_hold_more_than_the_paper_show_more(
     rows: Rows, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("manyheads.papers.reproduction.save", roughly)
-    monkeypatch.setattr("manyheads.papers.NAMES", ())
+    for name in NAMES:
+        monkeypatch.delitem(EXHIBITS, name)
     file, lists = tmp_path / "rows.jsonl.gz", [run for name in BEYOND for run in exhibit(name).runs(QUICK)]
     for runs, shown in ((needed(BEYOND, QUICK, rows), set(BEYOND)), (lists, set())):
         write_rows(file, rows, runs)

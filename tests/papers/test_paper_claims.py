@@ -14,15 +14,15 @@ from support.made_up import BUILDS, QUICK, made_up, made_up_scores, outcomes, tr
 from manyheads import gaussian, one_hot
 from manyheads.cli import main
 from manyheads.identity import meaning_id
-from manyheads.papers import Row, Scale, exhibit, needed, read_rows, write_rows
-from manyheads.papers.estimate import Speed
-from manyheads.papers.exhibits.bounds_gap import bounds_of
-from manyheads.papers.exhibits.builds import Build
+from manyheads.papers import CAPACITY, Row, Scale, exhibit, exhibit_names, needed, read_rows, write_rows
+from manyheads.papers.effort import Speed
+from manyheads.papers.exhibit import EXHIBITS
 from manyheads.papers.exhibits.clocks import BuildClock, SplitClock, quickest
-from manyheads.papers.exhibits.sampled import SampledContexts
-from manyheads.papers.exhibits.widths import NeededWidth
+from manyheads.papers.exhibits.constructions import Build
+from manyheads.papers.exhibits.regular_graphs import bounds_of
+from manyheads.papers.exhibits.softmax_trials import NeededWidth, SampledContexts
 from manyheads.papers.panel import REGULAR
-from manyheads.papers.reproduction import draw, left, measure_rows, report
+from manyheads.papers.reproduction import draw_pictures, measure_rows, missing_runs, report
 from manyheads.papers.trial import Trial, in_turns, one_hot_name, trainer_of
 from manyheads.sweep import LayerTrainer, Store
 from manyheads.sweep.store.record import Meant
@@ -159,8 +159,8 @@ def test_what_is_left_out_is_not_judged(name: str) -> None:
 
 
 def test_what_a_machine_cannot_make_stays_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("manyheads.papers.exhibits.split_cost.SIZES", ((16, 16, 8),))
-    monkeypatch.setattr("manyheads.papers.exhibits.split_cost.HEADS", (1, 4))
+    monkeypatch.setattr("manyheads.papers.exhibits.costs.SPLIT_SIZES", ((16, 16, 8),))
+    monkeypatch.setattr("manyheads.papers.exhibits.costs.HEADS", (1, 4))
     monkeypatch.setattr("manyheads.papers.exhibits.clocks.find_spec", lambda name: None)
     with Store.write(tmp_path / "p.db") as store:
         rows = measure_rows(("split_cost",), store, QUICK)
@@ -172,8 +172,8 @@ def test_what_a_machine_cannot_make_stays_missing(tmp_path: Path, monkeypatch: p
 def test_the_command_makes_clocks_and_one_hot_layers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("manyheads.papers.exhibits.split_cost.SIZES", ((16, 16, 8),))
-    monkeypatch.setattr("manyheads.papers.exhibits.split_cost.HEADS", (1, 4))
+    monkeypatch.setattr("manyheads.papers.exhibits.costs.SPLIT_SIZES", ((16, 16, 8),))
+    monkeypatch.setattr("manyheads.papers.exhibits.costs.HEADS", (1, 4))
     common = ["--quick", "--steps", "20", "--seeds", "2", "--store", str(tmp_path / "p.db"), "--output", str(tmp_path)]
     assert main(["paper", "split_cost", "no_compression", *common, "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
@@ -189,28 +189,27 @@ def test_every_kind_goes_through_store_and_rows(tmp_path: Path, monkeypatch: pyt
         "one_or_many": {"SIZES": (32,), "D_MODEL": 64, "HEADS": (1, 2), "CONTEXT": 8, "CONTEXTS": 4},
     }
     for name, constants in small.items():
+        module = EXHIBITS[name].partition(":")[0]  # type: ignore[union-attr]
         for constant, value in constants.items():
-            monkeypatch.setattr(f"manyheads.papers.{name}.{constant}", value)
+            monkeypatch.setattr(f"{module}.{constant}", value)
     runs = needed(tuple(small), QUICK)
     assert {type(run) for run in runs} == {Build, SampledContexts, BuildClock, NeededWidth}
     with Store.write(tmp_path / "p.db") as store:
         rows = measure_rows(tuple(small), store, QUICK)
-        assert not left(tuple(small), rows, QUICK)
+        assert not missing_runs(tuple(small), rows, QUICK)
     for run in runs:
         (row,) = rows.of([run])
         assert run.ALONE or row.scores == run.make()
     write_rows(tmp_path / "rows.jsonl.gz", rows, runs)
     made = report(tuple(small), read_rows(tmp_path / "rows.jsonl.gz"), QUICK)
-    assert all(one.done == one.runs > 0 for one in made.shown)
-    assert draw(made, tmp_path)
+    assert all(one.done == one.runs > 0 for one in made.exhibits)
+    assert draw_pictures(made, tmp_path)
     assert [verdict.claim for verdict in made.verdicts] == ["18a", "18b", "19"]
     left_open = [verdict.claim for verdict in made.verdicts if verdict.outcome == "not attempted"]
     assert left_open == ["18a"]  # of the four constructions one was built
 
 
 def test_made_up_scores_fit_every_trial() -> None:
-    from manyheads.papers import CLAIMS
-
-    trials = [run for run in needed(CLAIMS, QUICK) if isinstance(run, Trial)]
+    trials = [run for run in needed(exhibit_names(CAPACITY), QUICK) if isinstance(run, Trial)]
     assert trials
     assert all(made_up_scores(run) for run in trials)

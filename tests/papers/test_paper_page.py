@@ -9,14 +9,15 @@ from pathlib import Path
 import pytest
 
 from manyheads.cli.commands.paper import PaperCommand
-from manyheads.papers import BEYOND, HOURS, NAMES, Rows, Scale, read_rows
-from manyheads.papers.page import page
+from manyheads.papers import BEYOND, CAPACITY, Rows, Scale, exhibit_names, read_rows
 from manyheads.papers.panel import Panel
+from manyheads.papers.paper_page import page
 from manyheads.papers.reproduction import report
 
 DOCS = Path(__file__).parents[2] / "docs"
 RESULTS = DOCS / "results"
-SHOWN = (*NAMES, *HOURS, *BEYOND)
+NAMES = exhibit_names(CAPACITY)
+SHOWN = (*NAMES, *exhibit_names(CAPACITY, hours=True), *exhibit_names(BEYOND))
 
 
 @pytest.fixture(scope="module")

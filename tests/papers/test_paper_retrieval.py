@@ -14,26 +14,27 @@ from manyheads.cli import main
 from manyheads.cli.commands.paper import PaperCommand
 from manyheads.papers import (
     BEYOND,
-    NAMES,
-    RETRIEVAL,
+    CAPACITY,
+    HEAD_COUNT,
     Row,
     Rows,
     Scale,
     exhibit,
+    exhibit_names,
     needed,
     read_rows,
     verdicts,
     write_rows,
 )
 from manyheads.papers.head_count.head_count_page import page
-from manyheads.papers.head_count.retrieval_heads import SETTING
-from manyheads.papers.head_count.retrieval_setting import table
-from manyheads.papers.head_count.retrieval_variants import FIXED, TWO_LAYERS
-from manyheads.papers.reproduction import draw, measure_rows, report
+from manyheads.papers.head_count.head_count_setting import table
+from manyheads.papers.head_count.head_count_tables import DIGITS, FIXED, SETTING, TWO_LAYERS
+from manyheads.papers.reproduction import draw_pictures, measure_rows, report
 from manyheads.retrieval import RetrievalRun
 from manyheads.sweep import Store, threads
 
 FULL, QUICK = Scale(), Scale(quick=True)
+RETRIEVAL = exhibit_names(HEAD_COUNT)
 DOCS = Path(__file__).parents[2] / "docs"
 
 
@@ -104,11 +105,11 @@ def test_the_table_has_means_deviations_and_the_papers_numbers() -> None:
 def test_the_page_is_drawn_and_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("manyheads.papers.reproduction.save", roughly)
     made = report(RETRIEVAL, rows_of(as_told), FULL)
-    drawn = {f"head-count/{path.name}" for path in draw(made, tmp_path)}
+    drawn = {f"head-count/{path.name}" for path in draw_pictures(made, tmp_path)}
     text = page(made)
     assert drawn == {line.partition("](")[2].rstrip(")") for line in text.splitlines() if line.startswith("![")}
     assert len(drawn) == len(RETRIEVAL)
-    assert text.count("| NMSE |") == sum(len(exhibit(name).settings(FULL)) for name in RETRIEVAL)  # type: ignore[attr-defined]
+    assert text.count("| NMSE |") == sum(len(exhibit(name).tables(made.rows, FULL)) for name in RETRIEVAL)
     assert "h = 3: nothing before T = 137" in text
     assert "scikit-learn" in text
     assert "Quick" not in text
@@ -136,11 +137,11 @@ def test_the_command_redraws_from_rows(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 def test_retrieval_is_a_group_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
-    assert PaperCommand(what=("retrieval",))._names() == RETRIEVAL
-    assert not set(RETRIEVAL) & {*NAMES, *BEYOND}
-    assert set(RETRIEVAL) < set(PaperCommand(what=("list",))._names())
-    with pytest.raises(InputError, match="ask for it alone"):
-        PaperCommand(what=("retrieval", "fig3"))._names()
+    assert PaperCommand(what=("retrieval",))._names() == (RETRIEVAL, RETRIEVAL)
+    assert not set(RETRIEVAL) & {*exhibit_names(CAPACITY), *exhibit_names(BEYOND)}
+    assert set(RETRIEVAL) < set(PaperCommand(what=("list",))._names()[1])
+    with pytest.raises(InputError, match="ask for one of them at a time"):
+        PaperCommand(what=("retrieval", "fig3")).run()
 
 
 def test_runs_are_made_and_stored(tmp_path: Path) -> None:
@@ -150,11 +151,11 @@ def test_runs_are_made_and_stored(tmp_path: Path) -> None:
     with Store.write(tmp_path / "s.db") as store:
         rows = measure_rows(["retrieval_digits"], store, scale, workers=threads(1))
     assert len(rows) == 20
-    assert len(exhibit("retrieval_digits").settings(scale)[0].nmse(rows, scale)) == 10  # type: ignore[attr-defined]
+    assert len(DIGITS.nmse(rows, scale)) == 10
 
 
 def test_estimates_count_retrieval_runs() -> None:
-    from manyheads.papers.estimate import _retrieval_seconds
+    from manyheads.papers.effort import _retrieval_seconds
 
     short, long, deep = (
         _retrieval_seconds(setting.run(2, length, 0, FULL), 1e10)

@@ -9,10 +9,9 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from manyheads.papers import Row, Rows, Scale, exhibit
-from manyheads.papers.exhibits.builds import Build
 from manyheads.papers.exhibits.clocks import BuildClock, SplitClock
-from manyheads.papers.exhibits.sampled import SampledContexts
-from manyheads.papers.exhibits.widths import NeededWidth
+from manyheads.papers.exhibits.constructions import Build
+from manyheads.papers.exhibits.softmax_trials import NeededWidth, SampledContexts
 from manyheads.papers.panel import Panel
 from manyheads.papers.trial import Scores, Trial
 from manyheads.sweep.store.record import Meant

@@ -1,22 +1,44 @@
-"""The picture of a capacity: score against key budget, one line a head count, thresholds marked."""
+"""Pictures of a capacity: the score against the key budget, a line for each head count, and the thresholds."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import matplotlib as mpl
 from matplotlib.axes import Axes
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
+from numpy import ndarray
 
 from manyheads.bounds import freedom_key_width, paper_key_budget
-from manyheads.capacity import Capacity
-from manyheads.drawing.curves import curve
-from manyheads.drawing.style import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILLION, look, panels
+from manyheads.capacity import Capacity, Point, Threshold
+from manyheads.capacity.thresholds import TARGET
+from manyheads.drawing.style import (
+    BLACK,
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    SKY,
+    VERMILLION,
+    counting_axis,
+    look,
+    panels,
+    shared_legend,
+)
 
 LINES = (BLUE, VERMILLION, GREEN, ORANGE, PURPLE, SKY, BLACK)
 MARKERS = "osD^vPX"
+HEAD_COUNTS = (1, 2, 4, 8, 16, 32, 64)  # powers of two, as in the paper
+HEAD_MARKERS = dict(zip(HEAD_COUNTS, MARKERS, strict=True))
+# Head counts have an order, so their colours are taken from an ordered palette.
+HEAD_COLOURS = {n: to_hex(mpl.colormaps["viridis"](k / len(HEAD_COUNTS))) for k, n in enumerate(HEAD_COUNTS)}
 
 
 def draw_capacity(capacity: Capacity) -> Figure:
-    """The F1–D_K curve with 95 % intervals, the target, D_K* with its range, and what the laws predicted."""
+    """The score against D_K with 95 % intervals, the goal, D_K* with its range, and the predictions of the laws."""
     like = capacity.like
     with look():
         figure, ((axes,),) = panels(1, 1)
@@ -45,9 +67,8 @@ def draw_capacity(capacity: Capacity) -> Figure:
 def _curve(axes: Axes, capacity: Capacity, heads: int, colour: str, marker: str) -> None:
     points = [point for point in capacity.curve if point.heads == heads and point.scores]
     whole = [point for point in points if len(point.scores) == capacity.seeds]
-    label = f"{heads} head{'s' if heads > 1 else ''}"
-    curve(axes, whole, colour=colour, marker=marker, label=label)
-    # a point given up after its first seeds has no interval worth drawing, and its mean is of other seeds
+    draw_curve(axes, whole, colour=colour, marker=marker, label=_heads(heads))
+    # A point that was given up after its first seeds has no interval, and its mean is over fewer seeds.
     for point in points:
         if point not in whole:
             axes.plot(point.key_budget, point.mean, color=colour, marker=marker, markerfacecolor="white", alpha=0.6)
@@ -85,3 +106,87 @@ def _laws(axes: Axes, capacity: Capacity) -> None:
                 color=GREY,
                 fontsize=8.5,
             )
+
+
+def draw_curves(
+    problems: Sequence[tuple[str, Sequence[Point]]], *, columns: int, label: str, target: float | None = TARGET
+) -> Figure:
+    """One panel for each problem: the mean score against the key budget, a line for each head count, 95 % intervals.
+
+    Args:
+        problems: pairs of a title and the measured points.
+        columns: panels in a row.
+        label: of the vertical axis.
+        target: the score that is wanted, drawn as a dotted line; None for a score that is no share.
+    """
+    with look():
+        figure, grid = panels(max(1, -(-len(problems) // columns)), columns)
+        for axes, (title, points) in zip(grid.flat, problems, strict=False):
+            curve_panel(axes, points, target=target)
+            axes.set_title(title)
+        for axes in list(grid.flat)[len(problems) :]:
+            axes.set_visible(False)
+        label_curves(grid, label)
+        shared_legend(figure, grid.flat, order=lambda name: int(name.split()[0]))
+    return figure
+
+
+def label_curves(grid: ndarray, label: str) -> None:
+    """Label the axes of a (rows, columns) array of panels, at its lower and left edge."""
+    for axes in grid[-1]:
+        axes.set_xlabel("key budget $D_K = h·d_k$")
+    for axes in grid[:, 0]:
+        axes.set_ylabel(label)
+
+
+def curve_panel(axes: Axes, points: Sequence[Point], *, target: float | None = TARGET) -> None:
+    """The curves of one problem, a line for each head count (a power of two up to 64)."""
+    for heads in sorted({point.heads for point in points}):
+        line = [point for point in points if point.heads == heads]
+        colour, marker = HEAD_COLOURS[heads], HEAD_MARKERS[heads]
+        draw_curve(axes, line, colour=colour, marker=marker, label=_heads(heads), shares=target is not None)
+    if target is not None:
+        axes.axhline(target, color=GREY, linestyle=":", linewidth=1)
+        axes.set_ylim(0, 1.03)
+    axes.set_xscale("log")
+    counting_axis(axes.xaxis)
+
+
+def draw_curve(
+    axes: Axes, points: Sequence[Point], *, colour: str, marker: str, label: str, shares: bool = True
+) -> None:
+    """A line through the means with 95 % intervals; the intervals of shares are cut at 0 and 1."""
+    budgets, means = [point.key_budget for point in points], [point.mean for point in points]
+    axes.plot(budgets, means, color=colour, marker=marker, label=label)
+    several = [point for point in points if len(point.scores) > 1]  # a single seed has no interval
+    least, most = (0.0, 1.0) if shares else (float("-inf"), float("inf"))
+    below = [point.mean - max(point.interval[0], least) for point in several]
+    above = [max(0.0, min(point.interval[1], most) - point.mean) for point in several]
+    budgets, means = [point.key_budget for point in several], [point.mean for point in several]
+    axes.errorbar(budgets, means, yerr=[below, above], fmt="none", ecolor=colour, elinewidth=1.2, capsize=3)
+
+
+def budget_errors(found: Sequence[Threshold]) -> list[tuple[int, ...]]:
+    """Error bars of D_K*: the distances to the lower and to the upper end of its range; 0 if an end is unknown."""
+    lows, highs = [], []
+    for one in found:
+        assert one.key_budget is not None
+        lows.append(one.key_budget - min(one.low or one.key_budget, one.key_budget))
+        highs.append(max(one.high or one.key_budget, one.key_budget) - one.key_budget)
+    return [tuple(lows), tuple(highs)]
+
+
+def head_errors(found: Sequence[Threshold]) -> list[tuple[int, ...]]:
+    """Error bars of h*: the distances to the lower and to the upper end of its range."""
+    lows, highs = [], []
+    for one in found:
+        assert one.heads is not None
+        assert one.heads_low is not None
+        assert one.heads_high is not None
+        lows.append(one.heads - one.heads_low)
+        highs.append(one.heads_high - one.heads)
+    return [tuple(lows), tuple(highs)]
+
+
+def _heads(count: int) -> str:
+    return f"{count} head{'s' if count > 1 else ''}"

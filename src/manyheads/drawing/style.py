@@ -1,23 +1,24 @@
-"""Style: one look for every picture, and how a picture becomes files."""
+"""Style: colours, axes and legends that every picture shares, and the writing of pictures to files."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import matplotlib as mpl
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, NullFormatter
+from matplotlib.ticker import FixedLocator, LogLocator, NullFormatter, NullLocator
 from numpy import ndarray
 
 from manyheads.files.atomic_files import picture_files, write_whole
 
-# The palette of Okabe and Ito: eight colours told apart with every common kind of colour blindness.
+# The palette of Okabe and Ito: people with every common kind of colour blindness can tell its colours apart.
 BLACK, GREY = "#000000", "#7f7f7f"
 BLUE, ORANGE, GREEN, VERMILLION = "#0072b2", "#e69f00", "#009e73", "#d55e00"
 PURPLE, SKY, YELLOW = "#cc79a7", "#56b4e9", "#f0e442"
@@ -47,26 +48,36 @@ _LOOK: dict[Any, Any] = {
 
 @contextmanager
 def look() -> Iterator[None]:
-    """The settings every picture is drawn in; matplotlib's own come back at the end."""
+    """Draw with the settings of every picture; matplotlib's own settings return at the end."""
     with mpl.rc_context(_LOOK):
         yield
 
 
 def panels(rows: int, columns: int) -> tuple[Figure, ndarray]:
-    """A figure and its (rows, columns) axes, without pyplot and its global state."""
+    """A figure and its array of axes, of shape (rows, columns), without pyplot and its global state."""
     figure = Figure(figsize=(columns * PANEL_WIDTH, rows * PANEL_HEIGHT), layout="constrained")
     return figure, np.asarray(figure.subplots(rows, columns, squeeze=False))
 
 
 def save(figure: Figure, path_stem: Path) -> tuple[Path, Path]:
-    """Write the figure as path_stem.png and path_stem.svg, without dates, so that equal pictures are equal files.
+    """Write a figure as STEM.png and STEM.svg. The files hold no dates, so equal pictures are equal files.
 
-    Each is written whole or not at all, over what is there; an ending .png, .svg or .pdf of the stem is taken off.
+    Each file is written whole or not at all, and replaces an existing one.
+
+    Args:
+        figure: the picture.
+        path_stem: the path without its ending; an ending .png, .svg or .pdf is removed.
+
+    Returns:
+        The two files.
+
+    Raises:
+        InputError: a file cannot be written.
     """
     files, png, svg = picture_files(path_stem), BytesIO(), BytesIO()
     with look():
         figure.savefig(png, format="png", metadata={"Software": None})
-        figure.set_layout_engine("none")  # what was laid out for the one stands for the other, and takes half the time
+        figure.set_layout_engine("none")  # the layout of the PNG is right for the SVG; a second one costs half the time
         figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
     for path, content in zip(files, (png, svg), strict=True):
         write_whole(path, content.getvalue(), force=True)
@@ -74,7 +85,37 @@ def save(figure: Figure, path_stem: Path) -> tuple[Path, Path]:
 
 
 def counting_axis(axis: Axis) -> None:
-    """Ticks of a logarithmic axis at the numbers people count in: 1, 2, 5, 10, 20, 50, …"""
+    """Ticks of a logarithmic axis at 1, 2, 5, 10, 20, 50, …"""
     axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axis.set_major_formatter("{x:g}")
     axis.set_minor_formatter(NullFormatter())
+
+
+def power_axis(axis: Axis, values: Sequence[int]) -> None:
+    """Ticks of a logarithmic axis at these values only."""
+    axis.set_major_locator(FixedLocator(values))
+    axis.set_major_formatter("{x:g}")
+    axis.set_minor_locator(NullLocator())
+
+
+def legend(axes: Axes, *, loc: Literal["upper left", "lower left", "beside"]) -> None:
+    """The legend of the axes, if they have labels."""
+    if not axes.get_legend_handles_labels()[1]:
+        return
+    if loc == "beside":
+        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    else:
+        axes.legend(loc=loc)
+
+
+def shared_legend(figure: Figure, axes: Iterable[Axes], *, order: Callable[[str], int] | None = None) -> None:
+    """One legend for several axes, right of them, each label once.
+
+    Args:
+        figure: the picture.
+        axes: whose labels are shown.
+        order: sorts the labels; None keeps the order in which they were drawn.
+    """
+    handles = {label: handle for one in axes for handle, label in zip(*one.get_legend_handles_labels(), strict=True)}
+    labels = list(handles) if order is None else sorted(handles, key=order)
+    figure.legend([handles[label] for label in labels], labels, loc="outside right center")

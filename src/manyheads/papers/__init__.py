@@ -1,38 +1,36 @@
-"""The paper, again: a module for each of its figures and tables, and every claim beside what was measured."""
+"""The papers repeated: every figure, table and claim with its runs, its picture and its verdict."""
 
+from manyheads.papers.effort import Scale
 from manyheads.papers.exhibit import (
     BEYOND,
-    CLAIMS,
-    FIGURES,
-    HOURS,
-    NAMES,
-    RETRIEVAL,
-    TABLES,
+    CAPACITY,
+    HEAD_COUNT,
+    Collection,
     Exhibit,
     exhibit,
+    exhibit_names,
     needed,
+    register_exhibit,
     verdicts,
 )
 from manyheads.papers.rows import Row, Rows, read_rows, stored_rows, write_rows
-from manyheads.papers.scale import Scale
 from manyheads.papers.verdict import Verdict
 
 __all__ = [
     "BEYOND",
-    "CLAIMS",
-    "FIGURES",
-    "HOURS",
-    "NAMES",
-    "RETRIEVAL",
-    "TABLES",
+    "CAPACITY",
+    "HEAD_COUNT",
+    "Collection",
     "Exhibit",
     "Row",
     "Rows",
     "Scale",
     "Verdict",
     "exhibit",
+    "exhibit_names",
     "needed",
     "read_rows",
+    "register_exhibit",
     "stored_rows",
     "verdicts",
     "write_rows",

@@ -1,99 +1,197 @@
-"""Exhibit: a figure or table of the paper: what it runs, how it is drawn, what it claims."""
+"""Exhibit: a figure or table of a paper with everything that it needs; and the one registry of exhibits.
+
+To add a figure, write a module that defines an `Exhibit` and add one line to `EXHIBITS`. From outside the package, call
+`register_exhibit`.
+"""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from importlib import import_module
-from typing import Protocol, cast, runtime_checkable
+from types import ModuleType
 
 from matplotlib.figure import Figure
 
 from manyheads.errors import InputError
+from manyheads.papers.effort import Scale
 from manyheads.papers.rows import Rows
-from manyheads.papers.scale import Scale
-from manyheads.papers.threshold_search import Hunt
+from manyheads.papers.threshold_search import ThresholdSearch
+from manyheads.papers.trial import Work
 from manyheads.papers.verdict import Verdict
 from manyheads.sweep.store.record import Meant
 
 
-@runtime_checkable
-class Exhibit(Protocol):
-    """What every module of a figure or table has."""
+@dataclass(frozen=True)
+class Collection:
+    """The exhibits of one paper; one word of `manyheads paper` asks for all of them."""
 
-    TITLE: str
+    word: str
+    title: str
+    page_module: str  # has NAME, PICTURES and page(reproduction)
 
-    def runs(self, scale: Scale) -> Sequence[Meant]:
-        """Everything it needs to have been run."""
-
-    def draw(self, rows: Rows, scale: Scale) -> Figure:
-        """The picture, from rows alone."""
-
-    def caption(self, rows: Rows, scale: Scale) -> str:
-        """What the picture shows, in numbers from the rows."""
-
-    def claims(self, rows: Rows, scale: Scale) -> list[Verdict]:
-        """The claims of the paper that it bears on."""
+    @property
+    def page(self) -> ModuleType:
+        """The module that writes the page of these exhibits."""
+        return import_module(self.page_module)
 
 
-@runtime_checkable
-class Searching(Exhibit, Protocol):
-    """An exhibit that also needs runs which nobody can list beforehand: those that its searches come to ask for."""
-
-    def hunts(self, scale: Scale) -> Sequence[Hunt]:
-        """Its searches."""
-
-
-FIGURES = tuple(f"fig{number}" for number in (1, 2, 3, 4, 5, 6, 8, 9, 10, 11, 12, 13))
-TABLES = ("table1", "table2")
-CLAIMS = (  # what the paper says without a picture of its own
-    "constructions",
-    "softmax_construction",
-    "construction_cost",
-    "split_cost",
-    "no_compression",
-    "bounds_gap",
-    "one_or_many",
+CAPACITY = Collection("all", "the whole paper, each run once", "manyheads.papers.paper_page")
+BEYOND = Collection(
+    "beyond", "everything past the paper; searches, so about as many runs", "manyheads.papers.paper_page"
 )
-NAMES = (*FIGURES, *TABLES, *CLAIMS)
-HOURS = ("fig7",)  # takes hours by itself, so that it is asked for by its name and shown wherever its rows are
-BEYOND = ("beyond_grid", "beyond_exact", "beyond_freedom", "beyond_sensitivity")  # past the paper
-RETRIEVAL = ("retrieval_heads", "retrieval_variants", "retrieval_width", "retrieval_digits")  # arXiv 2510.06662
+HEAD_COUNT = Collection(
+    "retrieval",
+    "the paper on head counts, arXiv 2510.06662; needs torch",
+    "manyheads.papers.head_count.head_count_page",
+)
+COLLECTIONS = (CAPACITY, BEYOND, HEAD_COUNT)
+
+
+def _no_claims(rows: Rows, scale: Scale) -> list[Verdict]:
+    return []
+
+
+def _no_searches(scale: Scale) -> list[ThresholdSearch]:
+    return []
+
+
+def _no_tables(rows: Rows, scale: Scale) -> list[str]:
+    return []
+
+
+@dataclass(frozen=True)
+class Exhibit:
+    """A figure or table: its runs, its picture and caption made from their rows, and the claims that it judges."""
+
+    title: str
+    runs: Callable[[Scale], Sequence[Meant]]  # the runs that can be listed in advance
+    draw: Callable[[Rows, Scale], Figure]
+    caption: Callable[[Rows, Scale], str]
+    claims: Callable[[Rows, Scale], list[Verdict]] = _no_claims
+    searches: Callable[[Scale], Sequence[ThresholdSearch]] = _no_searches  # these need more runs
+    tables: Callable[[Rows, Scale], list[str]] = _no_tables  # in Markdown, below the caption
+    collection: Collection = CAPACITY
+    work: frozenset[Work] = frozenset({"layer"})  # the kinds of its runs
+    hours: bool = False  # it takes hours: the word of its collection shows its rows but does not run it
+
+    @property
+    def judges_claims(self) -> bool:
+        """Whether it judges claims of a paper."""
+        return self.claims is not _no_claims
+
+
+EXHIBITS: dict[str, str | Exhibit] = {  # "module:attribute", imported at the first use
+    "fig1": "manyheads.papers.exhibits.base_grid:FIGURE_1",
+    "fig2": "manyheads.papers.exhibits.head_counts:FIGURE_2",
+    "fig3": "manyheads.papers.exhibits.capacity_law:FIGURE_3",
+    "fig4": "manyheads.papers.exhibits.capacity_law:FIGURE_4",
+    "fig5": "manyheads.papers.exhibits.channels:FIGURE_5",
+    "fig6": "manyheads.papers.exhibits.channels:FIGURE_6",
+    "fig8": "manyheads.papers.exhibits.base_grid:FIGURE_8",
+    "fig9": "manyheads.papers.exhibits.base_grid:FIGURE_9",
+    "fig10": "manyheads.papers.exhibits.head_counts:FIGURE_10",
+    "fig11": "manyheads.papers.exhibits.regular_graphs:FIGURE_11",
+    "fig12": "manyheads.papers.exhibits.regular_graphs:FIGURE_12",
+    "fig13": "manyheads.papers.exhibits.head_counts:FIGURE_13",
+    "table1": "manyheads.papers.exhibits.base_grid:TABLE_1",
+    "table2": "manyheads.papers.exhibits.capacity_law:TABLE_2",
+    "constructions": "manyheads.papers.exhibits.constructions:CONSTRUCTIONS",
+    "softmax_construction": "manyheads.papers.exhibits.softmax_construction:SOFTMAX_CONSTRUCTION",
+    "construction_cost": "manyheads.papers.exhibits.costs:CONSTRUCTION_COST",
+    "split_cost": "manyheads.papers.exhibits.costs:SPLIT_COST",
+    "no_compression": "manyheads.papers.exhibits.no_compression:NO_COMPRESSION",
+    "bounds_gap": "manyheads.papers.exhibits.regular_graphs:BOUNDS_GAP",
+    "one_or_many": "manyheads.papers.exhibits.one_or_many:ONE_OR_MANY",
+    "fig7": "manyheads.papers.exhibits.transformer_block:FIGURE_7",
+    "beyond_grid": "manyheads.papers.beyond.grid:BEYOND_GRID",
+    "beyond_exact": "manyheads.papers.beyond.exact:BEYOND_EXACT",
+    "beyond_freedom": "manyheads.papers.beyond.freedom:BEYOND_FREEDOM",
+    "beyond_sensitivity": "manyheads.papers.beyond.sensitivity:BEYOND_SENSITIVITY",
+    "retrieval_heads": "manyheads.papers.head_count.head_count_tables:RETRIEVAL_HEADS",
+    "retrieval_variants": "manyheads.papers.head_count.head_count_tables:RETRIEVAL_VARIANTS",
+    "retrieval_width": "manyheads.papers.head_count.head_count_tables:RETRIEVAL_WIDTH",
+    "retrieval_digits": "manyheads.papers.head_count.head_count_tables:RETRIEVAL_DIGITS",
+}
+RESERVED = (*(collection.word for collection in COLLECTIONS), "list", "claims")  # words of the command
+
+
+def register_exhibit(name: str, source: Exhibit | str) -> None:
+    """Add an exhibit to the registry, so that `manyheads paper NAME` runs, draws and judges it.
+
+    Args:
+        name: a word of lower-case letters, digits and underscores; it names the picture's files too.
+        source: the exhibit, or "module:attribute" to import it at its first use.
+
+    Raises:
+        InputError: the name is taken or is no such word.
+    """
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
+        raise InputError(f"'{name}' cannot name an exhibit: use lower-case letters, digits and underscores")
+    if name in EXHIBITS or name in RESERVED:
+        raise InputError(f"the name '{name}' is taken: choose another name for the exhibit")
+    EXHIBITS[name] = source
 
 
 def exhibit(name: str) -> Exhibit:
-    """The module of this name; an unknown one is refused with those there are."""
-    known = (*NAMES, *HOURS, *BEYOND, *RETRIEVAL)
-    if name not in known:
-        near = difflib.get_close_matches(name, known, n=1)
-        hint = f" (did you mean {near[0]}?)" if near else ""
-        raise InputError(
-            f"there is no '{name}' in the paper{hint}: choose from all, beyond, retrieval, {', '.join(known)}"
-        )
-    room = "beyond" if name in BEYOND else "head_count" if name in RETRIEVAL else "exhibits"
-    return cast(Exhibit, import_module(f"manyheads.papers.{room}.{name.removeprefix('beyond_')}"))
+    """The exhibit of this name.
 
-
-def needed(names: Sequence[str], scale: Scale, rows: Rows | None = None, *, foresee: bool = False) -> list[Meant]:
-    """The runs of all these exhibits, each once: those they list, and those their searches ask for, given these rows.
-
-    With `foresee` the searches are followed to their end, on a guess at what the missing runs will show.
+    Raises:
+        InputError: there is none; the message has the nearest name and all names.
     """
-    told, modules = rows or Rows(()), [exhibit(name) for name in names]
-    runs = [run for module in modules for run in module.runs(scale)]
-    hunts = dict.fromkeys(
-        hunt for module in modules if isinstance(module, Searching) for hunt in module.hunts(scale)
-    )  # exhibits share them
-    asked = [run for hunt in hunts for run in (hunt.foresee(told) if foresee else hunt.follow(told)).runs]
-    return list({run.id: run for run in (*runs, *asked)}.values())
+    if name not in EXHIBITS:
+        near = difflib.get_close_matches(name, EXHIBITS, n=1)
+        hint = f" (did you mean {near[0]}?)" if near else ""
+        words = ", ".join((*(collection.word for collection in COLLECTIONS), *EXHIBITS))
+        raise InputError(f"there is no '{name}' in the paper{hint}: choose from {words}")
+    source = EXHIBITS[name]
+    if isinstance(source, str):
+        module, _, attribute = source.partition(":")
+        source = getattr(import_module(module), attribute)
+        assert isinstance(source, Exhibit)
+    return source
+
+
+def exhibit_names(collection: Collection, *, hours: bool = False) -> tuple[str, ...]:
+    """The names of a collection's exhibits, in the order of the page.
+
+    Args:
+        collection: one of COLLECTIONS.
+        hours: whether to list those that take hours, or the others.
+    """
+    every = ((name, exhibit(name)) for name in EXHIBITS)
+    return tuple(name for name, one in every if one.collection == collection and one.hours is hours)
+
+
+def needed(names: Iterable[str], scale: Scale, rows: Rows | None = None, *, foresee: bool = False) -> list[Meant]:
+    """The runs of these exhibits, each once.
+
+    Args:
+        names: of exhibits.
+        scale: the effort.
+        rows: the known rows; they decide which runs the searches ask for.
+        foresee: whether to follow the searches to their end, with a guess for every missing run.
+
+    Returns:
+        The listed runs of all exhibits, then the runs of their searches.
+    """
+    known, chosen = Rows(()) if rows is None else rows, [exhibit(name) for name in names]
+    runs = {run.id: run for one in chosen for run in one.runs(scale)}
+    searches = dict.fromkeys(search for one in chosen for search in one.searches(scale))  # exhibits share them
+    for search in searches:
+        trail = search.foresee(known) if foresee else search.follow(known)
+        runs.update((run.id, run) for run in trail.runs)
+    return list(runs.values())
 
 
 def is_complete(name: str, scale: Scale, rows: Rows) -> bool:
-    """Whether everything that it needs has a row, and its searches have ended."""
-    return all(run.id in rows for run in needed([name], scale, rows))
+    """Whether every run of an exhibit has a row and its searches have ended."""
+    return rows.have_all(needed([name], scale, rows))
 
 
-def verdicts(names: Sequence[str], rows: Rows, scale: Scale) -> list[Verdict]:
-    """The claims of all these exhibits, each once, in the order of their numbers."""
+def verdicts(names: Iterable[str], rows: Rows, scale: Scale) -> list[Verdict]:
+    """The verdicts of these exhibits, each claim once, in the order of the claims' numbers."""
     found = {verdict.claim: verdict for name in names for verdict in exhibit(name).claims(rows, scale)}
     return sorted(found.values(), key=lambda verdict: (int("".join(filter(str.isdigit, verdict.claim))), verdict.claim))

@@ -1,4 +1,4 @@
-"""Panel: one problem of the paper, swept over head counts and key budgets: what one panel of its curves shows."""
+"""Panel: one problem of the paper with all its head counts and key budgets, as one panel of a figure shows them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import numpy as np
 from manyheads.capacity import Point, Threshold, points, threshold
 from manyheads.layer.rules import MAX, Rule
 from manyheads.layer.rules import SOFTMAX as SOFTMAX_RULE
+from manyheads.papers.effort import LARGEST, Scale
 from manyheads.papers.rows import Rows
-from manyheads.papers.scale import LARGEST, Scale
 from manyheads.training import Run, step_limit
 from manyheads.training.run import Objective
 
@@ -21,12 +21,13 @@ HEADS = (1, 2, 4, 8, 16, 32, 64)  # powers of two, as in the paper
 
 
 def shares(low: float, high: float, count: int) -> tuple[float, ...]:
-    """Key budgets as multiples of the paper's x, evenly on a logarithmic axis."""
+    """Multiples of the paper's x = m'·log2 m/d_model, evenly spaced on a logarithmic axis."""
     return tuple(np.geomspace(low, high, count).tolist())
 
 
-# The paper does not state its grids. These enclose every threshold it reports, about a fifth apart; where a run takes
-# long only a part of one is run, low enough for the degrees of freedom, which ask for half of the paper's law there.
+# The paper does not state its grids. These windows enclose every threshold that it reports; neighbouring budgets are
+# about a fifth apart. Where a run takes long, only the lower part of a window is run. It includes the prediction of the
+# degrees of freedom, which is half of the paper's law there.
 WINDOW = shares(0.35, 2.4, 12)
 DIAGONAL_WINDOW = shares(0.3, 1.0, 7)
 EXTREME_WINDOW = shares(0.6, 1.6, 6)
@@ -37,7 +38,7 @@ SOFTMAX_WINDOW = shares(0.35, 4.0, 12)
 
 @dataclass(frozen=True)
 class Panel:
-    """A problem, and the key budgets at which its transition is looked for, in multiples of `law()`."""
+    """A problem, and the key budgets that are tried, as multiples of `law()`."""
 
     items: int
     d_model: int
@@ -55,12 +56,12 @@ class Panel:
 
     @property
     def relations(self) -> int:
-        """m'."""
+        """m', the number of relations."""
         return self.items * self.degree
 
     @property
     def is_sketched(self) -> bool:
-        """Whether a quick reproduction has it: dense and crowded problems and softmax would be half of its time."""
+        """Whether a quick reproduction includes it: dense and compressed problems would take half of its time."""
         return self.relations <= (512 if self.rule is MAX else 128) and self.compression <= 16
 
     def law(self, log: str = "log2") -> float:
@@ -72,7 +73,7 @@ class Panel:
         return f"m = {self.items}, $d_{{model}}$ = {self.d_model}{degree}"
 
     def shapes(self, scale: Scale) -> list[tuple[int, int]]:
-        """(heads, key width), the widths nearest to the key budgets of the window."""
+        """Pairs (heads, key width): for each head count the widths nearest to the key budgets of the window."""
         window = shares(self.window[0], self.window[-1], len(self.window) // 2) if scale.quick else self.window
         budgets = [share * self.law() for share in window]
         return [
@@ -87,7 +88,7 @@ class Panel:
         return scale.seeds_at(self.items, self.d_model, paper=self.paper_seeds)
 
     def run(self, heads: int, key_width: int, seed: int, scale: Scale) -> Run:
-        """One run of the paper's protocol at this problem."""
+        """One run of this problem by the paper's protocol."""
         return Run(
             items=self.items,
             d_model=self.d_model,
@@ -102,26 +103,27 @@ class Panel:
         )
 
     def runs(self, scale: Scale) -> list[Run]:
-        """Every run of the panel; none where it is larger than the scale allows."""
+        """Every run of the panel; none if the problem is larger than the scale allows."""
         return list(_runs(self, scale))
 
     def points(self, rows: Rows, scale: Scale, score: str = "micro_f1") -> list[Point]:
-        """What was measured, by (heads, key width); a point without all of its seeds is absent."""
-        runs = self.runs(scale)
-        found = [(run.heads, run.key_width, run.seed, value) for run, value in rows.scores(runs, score)]
-        return [point for point in points(found) if len(point.scores) == len(self.seeds(scale))]
+        """The measured points (heads, key width); a point that lacks a seed is absent."""
+        return rows.once(("points", self, scale, score), lambda: self._points(rows, scale, score))
 
     def threshold(self, rows: Rows, scale: Scale) -> Threshold:
         """D_K* and h* as App. A.2 defines them."""
-        return threshold(self.points(rows, scale))
+        return rows.once(("threshold", self, scale), lambda: threshold(self.points(rows, scale)))
 
     def complete(self, rows: Rows, scale: Scale) -> bool:
         """Whether every run of the panel has a row."""
-        runs = self.runs(scale)
-        return bool(runs) and all(run.id in rows for run in runs)
+        return rows.once(("complete", self, scale), lambda: bool(self.runs(scale)) and rows.have_all(self.runs(scale)))
+
+    def _points(self, rows: Rows, scale: Scale, score: str) -> list[Point]:
+        found = [(run.heads, run.key_width, run.seed, value) for run, value in rows.scores(self.runs(scale), score)]
+        return [point for point in points(found) if len(point.scores) == len(self.seeds(scale))]
 
 
-@cache  # every exhibit asks for the same runs, and their ids take time
+@cache  # many exhibits ask for the same runs, and an id takes 0.1 ms
 def _runs(panel: Panel, scale: Scale) -> tuple[Run, ...]:
     if panel.items > scale.most_items or (scale.quick and not panel.is_sketched):
         return ()
@@ -130,8 +132,22 @@ def _runs(panel: Panel, scale: Scale) -> tuple[Run, ...]:
 
 
 def complete(panels: Sequence[Panel], rows: Rows, scale: Scale) -> list[Panel]:
-    """Those of the panels that were run to the end."""
+    """Those panels of which every run has a row."""
     return [panel for panel in panels if panel.complete(rows, scale)]
+
+
+PanelThresholds = list[tuple[Panel, Threshold]]
+
+
+def found_thresholds(panels: Sequence[Panel], rows: Rows, scale: Scale) -> PanelThresholds:
+    """The complete panels that have a threshold in their window, each with it."""
+    found = [(panel, panel.threshold(rows, scale)) for panel in complete(panels, rows, scale)]
+    return [(panel, one) for panel, one in found if one.key_budget is not None]
+
+
+def panel_runs(panels: Sequence[Panel], scale: Scale) -> list[Run]:
+    """The runs of all these panels."""
+    return [run for panel in panels for run in panel.runs(scale)]
 
 
 BASE = (

@@ -1,4 +1,4 @@
-"""reproduce: run what is missing, judge every claim, draw everything."""
+"""Reproduction: train the missing runs, caption every exhibit, judge every claim, draw every picture."""
 
 from __future__ import annotations
 
@@ -7,32 +7,38 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
 
-from manyheads.drawing.style import save
+from matplotlib.figure import Figure
+
+from manyheads.drawing.style import GREY, save
 from manyheads.files.atomic_files import make_directory
-from manyheads.papers.exhibit import HOURS, exhibit, needed, verdicts
-from manyheads.papers.pictures import mark_quick
+from manyheads.papers.effort import Scale
+from manyheads.papers.exhibit import Exhibit, exhibit, needed, verdicts
 from manyheads.papers.rows import Rows, stored_rows
-from manyheads.papers.scale import Scale
-from manyheads.papers.trial import Blocks, in_turns, is_possible
+from manyheads.papers.trial import BlockTrainers, in_turns, is_possible
 from manyheads.papers.verdict import Verdict
 from manyheads.sweep import BlockTrainer, Progress, Store, Workers, sweep, threads
 from manyheads.sweep.store.record import Meant
 
 
 @dataclass(frozen=True)
-class Shown:
-    """One exhibit as it came out."""
+class ExhibitReport:
+    """One exhibit with its caption and the number of its runs."""
 
     name: str
     title: str
     caption: str
-    runs: int
-    done: int
+    runs: int  # that it needs
+    done: int  # those of them that have a row
+
+    @property
+    def exhibit(self) -> Exhibit:
+        """The exhibit itself."""
+        return exhibit(self.name)
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Where the rows of a page come from, and the command that made it, if one did."""
+    """The source of the rows of a page, and the command that made the page, if one did."""
 
     rows: str = "the rows alone"
     command: str = ""
@@ -40,22 +46,22 @@ class Origin:
 
 @dataclass(frozen=True)
 class Reproduction:
-    """Exhibits and verdicts, the rows they rest on, and where these come from."""
+    """Exhibits and verdicts, with the rows that they follow from."""
 
     scale: Scale
-    shown: tuple[Shown, ...]
+    exhibits: tuple[ExhibitReport, ...]
     verdicts: tuple[Verdict, ...]
     rows: Rows
     origin: Origin = Origin()
 
 
 def known_rows(names: Sequence[str], store: Store, scale: Scale) -> Rows:
-    """What the store has of these exhibits; searches are followed as far as it leads."""
+    """The rows that a store has for these exhibits, searches included."""
     return stored_rows(store, needed(names, scale, stored_rows(store)))
 
 
-def left(names: Sequence[str], rows: Rows, scale: Scale) -> list[Meant]:
-    """The runs that are still to be made; of searches, about those that will be."""
+def missing_runs(names: Sequence[str], rows: Rows, scale: Scale) -> list[Meant]:
+    """The runs of these exhibits without a row; for searches an estimate of them."""
     return _without(rows, needed(names, scale, rows, foresee=True))
 
 
@@ -64,21 +70,31 @@ def measure_rows(
     store: Store,
     scale: Scale,
     *,
-    blocks: Blocks | None = None,
+    blocks: BlockTrainers | None = None,
     workers: Workers | Executor | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> Rows:
-    """Make what the store lacks, and then what searches ask for next, until they end; the rows of all that is finished.
+    """Train the runs that the store lacks, then those that the searches ask for next, until all searches end.
 
-    A run that was tried and has no row is not asked for again: it stays missing, and its search unfinished. Blocks on
-    other embeddings than Gaussian ones need a trainer that has the table.
+    A run that was tried and has no row is not tried again: it stays missing and its search unfinished.
+
+    Args:
+        names: of exhibits.
+        store: an open store; every run is added as soon as it ends.
+        scale: the effort.
+        blocks: trainers of blocks on embeddings other than Gaussian ones.
+        workers: see `sweep`.
+        progress: called after every run.
+
+    Returns:
+        The rows of all finished runs.
     """
     blocks = {"gaussian": BlockTrainer()} | dict(blocks or {})
     rows, tried = known_rows(names, store, scale), set[str]()
     while missing := [run for run in _without(rows, needed(names, scale, rows)) if run.id not in tried]:
         possible = [run for run in missing if is_possible(run, blocks)]
         before, impossible = len(rows), len(missing) - len(possible)
-        in_all = before + len(left(names, rows, scale)) - impossible
+        in_all = before + len(missing_runs(names, rows, scale)) - impossible
         for trainer, alone, group in in_turns(possible, blocks):
 
             def told(one: Progress, before: int = before, in_all: int = in_all) -> None:
@@ -97,32 +113,48 @@ def measure_rows(
 
 
 def report(names: Sequence[str], rows: Rows, scale: Scale, *, origin: Origin = Origin()) -> Reproduction:
-    """Caption each exhibit and judge its claims; one without a single run is told as not run.
+    """Caption each exhibit and judge its claims.
 
-    What takes hours is left out until it has runs.
+    Args:
+        names: of exhibits. One that takes hours is left out while it has no rows.
+        rows: of the runs.
+        scale: the effort.
+        origin: the source of the rows, for the page.
     """
-    shown = []
+    reports = []
     for name in names:
-        module = exhibit(name)
+        one = exhibit(name)
         runs = needed([name], scale, rows)
         done = len(rows.of(runs))
-        if not done and name in HOURS:
-            continue
-        caption = module.caption(rows, scale) if done else "Not run."
-        shown.append(Shown(name, module.TITLE, caption, len(runs), done))
-    return Reproduction(scale, tuple(shown), tuple(verdicts(names, rows, scale)), rows, origin)
+        if done or not one.hours:
+            caption = one.caption(rows, scale) if done else "Not run."
+            reports.append(ExhibitReport(name, one.title, caption, len(runs), done))
+    return Reproduction(scale, tuple(reports), tuple(verdicts(names, rows, scale)), rows, origin)
 
 
-def draw(made: Reproduction, folder: Path) -> list[Path]:
-    """Draw every exhibit that has runs into the folder, under its name, as PNG and SVG."""
+def draw_pictures(made: Reproduction, folder: Path) -> list[Path]:
+    """Draw every exhibit that has rows, as NAME.png and NAME.svg in the folder.
+
+    Returns:
+        The files.
+
+    Raises:
+        InputError: a file cannot be written.
+    """
     make_directory(folder)
     files: list[Path] = []
-    for one in made.shown:
+    for one in made.exhibits:
         if one.done:
-            figure = exhibit(one.name).draw(made.rows, made.scale)
-            mark_quick(figure, made.scale)
+            figure = one.exhibit.draw(made.rows, made.scale)
+            if made.scale.quick:
+                _mark_quick(figure)
             files += save(figure, folder / one.name)
     return files
+
+
+def _mark_quick(figure: Figure) -> None:
+    """Write "quick" across a picture that is a sketch."""
+    figure.text(0.5, 0.5, "quick", fontsize=70, color=GREY, alpha=0.12, ha="center", va="center", rotation=25)
 
 
 def _without(rows: Rows, runs: Sequence[Meant]) -> list[Meant]:

@@ -1,14 +1,14 @@
-"""Rows: what was measured, by the id of its run: from a store, or from the one compact file that is committed."""
+"""Rows: the results of finished runs by the ids of the runs, from a store or from one compact file."""
 
 from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from manyheads.errors import InputError
 from manyheads.files.atomic_files import write_whole
@@ -17,18 +17,19 @@ from manyheads.sweep.store.record import FINISHED, Meant
 from manyheads.training.run import PROTOCOL
 
 if TYPE_CHECKING:
-    from manyheads.papers.threshold_search import Hunt, Trail
+    from manyheads.papers.threshold_search import SearchTrail, ThresholdSearch
 
 FORMAT = "manyheads paper rows 1"
-SEVERAL = " / "  # between what several machines say
+SEPARATOR = " / "  # between the values of several machines
 M = TypeVar("M", bound=Meant)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Row:
-    """One finished run: its id names it, the rest came of it."""
+    """The result of one finished run."""
 
-    id: str
+    id: str  # of the run
     kind: str
     status: str
     scores: Mapping[str, float | int | None]
@@ -37,24 +38,30 @@ class Row:
 
     @classmethod
     def of(cls, record: Record) -> Row:
-        """The row of a finished record."""
+        """The row of a finished record of a store."""
         return cls(
             record.id, record.kind, record.status, json.loads(record.scores), record.steps or 0, record.seconds or 0.0
         )
 
     def score(self, name: str) -> float | int | None:
-        """A score by its name; None where it was not measured."""
+        """A score by its name; None if it was not measured."""
         return self.scores.get(name)
 
 
 class Rows:
-    """Finished runs by their ids, and the machines they were made on."""
+    """Finished runs by their ids, and the machines that made them. Rows do not change.
+
+    Args:
+        rows: one for each run; of two rows with the same id the later one counts.
+        machine: facts about the machine, such as {"cpu": "AMD EPYC"}.
+    """
 
     def __init__(self, rows: Iterable[Row], *, machine: Mapping[str, str] | None = None) -> None:
         self._by_id = {row.id: row for row in rows}
         self.machine = dict(machine or {})
-        # searches that these rows lead to their end, and more rows no further: each is followed once
-        self.finished: dict[Hunt, Trail] = {}
+        # Searches that need no more rows. Additional rows do not change them, so each is followed once.
+        self.finished_searches: dict[ThresholdSearch, SearchTrail] = {}
+        self._results: dict[Hashable, Any] = {}
 
     def __contains__(self, run_id: str) -> bool:
         return run_id in self._by_id
@@ -65,33 +72,57 @@ class Rows:
     def __len__(self) -> int:
         return len(self._by_id)
 
+    def once(self, key: Hashable, compute: Callable[[], T]) -> T:
+        """A result that follows from these rows alone: computed at the first call, remembered for all others.
+
+        Args:
+            key: names the result; equal keys have equal results.
+            compute: makes the result.
+        """
+        if key not in self._results:
+            self._results[key] = compute()
+        return self._results[key]
+
     def joined(self, others: Rows) -> Rows:
-        """These and the others."""
+        """These rows and the others; where both have a run, the others' row counts."""
         machine = machines([self.machine, others.machine])
         both = Rows([*self._by_id.values(), *others._by_id.values()], machine=machine)
-        both.finished.update(self.finished)
+        both.finished_searches.update(self.finished_searches)
         return both
 
     def of(self, runs: Sequence[Meant]) -> list[Row]:
-        """The rows of those runs that have one."""
-        return [self._by_id[run.id] for run in runs if run.id in self._by_id]
+        """The rows of those runs that have one, in the order of the runs."""
+        found = (self._by_id.get(run.id) for run in runs)
+        return [row for row in found if row is not None]
+
+    def have_all(self, runs: Sequence[Meant]) -> bool:
+        """Whether every run has a row."""
+        return all(run.id in self._by_id for run in runs)
 
     def scores(self, runs: Sequence[M], name: str) -> list[tuple[M, float]]:
-        """The runs that have this score, with it; a run that diverged has none."""
-        found = [(run, self._by_id[run.id].scores.get(name)) for run in runs if run.id in self._by_id]
+        """The runs that have a score of this name, each with the score; a diverged run has none."""
+        found = [(run, row.scores.get(name)) for run in runs if (row := self._by_id.get(run.id)) is not None]
         return [(run, float(value)) for run, value in found if value is not None]
 
 
 def stored_rows(store: Store, runs: Sequence[Meant] | None = None) -> Rows:
-    """The finished among these runs, or among all, that a store has."""
+    """The rows of a store.
+
+    Args:
+        store: an open store.
+        runs: the runs to look for; None means all runs of the store.
+
+    Returns:
+        The rows of the finished runs among them.
+    """
     ids = None if runs is None else [run.id for run in runs]
     records = [record for record in store.records(ids=ids) if record.status in FINISHED]
-    told = dict.fromkeys(record.machine for record in records)
-    return Rows(map(Row.of, records), machine=machines(map(json.loads, told)))
+    facts = dict.fromkeys(record.machine for record in records)
+    return Rows(map(Row.of, records), machine=machines(map(json.loads, facts)))
 
 
 def machines(each: Iterable[Mapping[str, str]]) -> dict[str, str]:
-    """The facts of several machines as if of one: where they differ, all of them.
+    """The facts of several machines in one mapping; different values of one fact are listed one after the other.
 
     >>> machines([{"cores": "2", "cpu": "AMD EPYC"}, {"cores": "2", "cpu": "Intel Xeon"}])
     {'cores': '2', 'cpu': 'AMD EPYC / Intel Xeon'}
@@ -99,19 +130,28 @@ def machines(each: Iterable[Mapping[str, str]]) -> dict[str, str]:
     facts: dict[str, dict[str, None]] = {}
     for machine in each:
         for name, value in machine.items():
-            facts.setdefault(name, {}).update(dict.fromkeys(value.split(SEVERAL)))
-    return {name: SEVERAL.join(values) for name, values in facts.items()}
+            facts.setdefault(name, {}).update(dict.fromkeys(value.split(SEPARATOR)))
+    return {name: SEPARATOR.join(values) for name, values in facts.items()}
 
 
 def write_rows(path: Path, rows: Rows, runs: Sequence[Meant], *, force: bool = True) -> None:
-    """One line of JSON for each run, sorted by kind and shape; equal rows give equal bytes.
+    """Write the rows of these runs to a file: one line of JSON for each run, sorted by kind and by the run's fields.
 
-    The file is written whole or not at all; one that exists is replaced unless `force` is off.
+    Equal rows give equal bytes. The file is written whole or not at all.
+
+    Args:
+        path: a file .jsonl.gz.
+        rows: the rows.
+        runs: the runs whose rows are written.
+        force: whether an existing file is replaced.
+
+    Raises:
+        InputError: the file exists and `force` is off, or it cannot be written.
     """
     header = {"format": FORMAT, "protocol": PROTOCOL, "machine": rows.machine}
-    meant = {run.id: run.meaning for run in runs}
+    fields = {run.id: run.meaning for run in runs}
     lines = [json.dumps(header, sort_keys=True)]
-    for row in sorted(rows.of(runs), key=lambda row: (row.kind, json.dumps(meant[row.id], sort_keys=True))):
+    for row in sorted(rows.of(runs), key=lambda row: (row.kind, json.dumps(fields[row.id], sort_keys=True))):
         lines.append(json.dumps(asdict(row) | {"seconds": round(row.seconds, 4)}, separators=(",", ":")))
     content = BytesIO()
     with gzip.GzipFile(fileobj=content, mode="wb", mtime=0, filename="") as zipped:
@@ -120,7 +160,11 @@ def write_rows(path: Path, rows: Rows, runs: Sequence[Meant], *, force: bool = T
 
 
 def read_rows(path: Path) -> Rows:
-    """Rows that `write_rows` wrote; those of another protocol are refused, not mixed in."""
+    """Read the rows that `write_rows` wrote.
+
+    Raises:
+        InputError: there is no such file, it holds no rows, or its rows follow another version of the protocol.
+    """
     try:
         with gzip.open(path, "rt", encoding="utf-8") as file:
             header, *lines = (json.loads(line) for line in file)

@@ -1,4 +1,4 @@
-"""Hunt: the adaptive search for D_K*, told by rows alone and so the same wherever they are read."""
+"""ThresholdSearch: the adaptive search for D_K*, repeated from rows; the same rows give the same search."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from manyheads.bounds import freedom_key_width
 from manyheads.capacity import Goal, Point, Search, Threshold, threshold
 from manyheads.capacity.measurement import Wanted, predictions
 from manyheads.capacity.thresholds import POOL
+from manyheads.papers.effort import Scale
 from manyheads.papers.panel import WINDOW, Panel
 from manyheads.papers.rows import Rows
-from manyheads.papers.scale import Scale
 from manyheads.training import Run
 
-GUESS = 1.25  # training needs about so many times the key width that its degrees of freedom ask for
+GUESS = 1.25  # training needs about this multiple of the key width that the degrees of freedom predict
 
 
 @dataclass(frozen=True)
-class Hunt:
-    """The smallest key budget at which runs like one reach a goal, over every key width of some head counts.
+class ThresholdSearch:
+    """The search for the smallest key budget that reaches a goal, over every key width of some head counts.
 
-    Which runs that takes depends on how the first of them come out, so that there is no list of them beforehand:
-    `follow` says how far the rows lead and what has to be trained next.
+    The runs depend on the results of the first runs, so they cannot be listed in advance. `follow` says how far the
+    rows lead and which runs have to be trained next.
     """
 
     like: Run  # gives everything but heads, key width and seed
@@ -33,28 +33,29 @@ class Hunt:
     limit: int  # the largest key budget that is tried
     goal: Goal = field(default_factory=Goal)
 
-    def follow(self, rows: Rows) -> Trail:
-        """Tell the search what the rows hold until it asks for a run that has none."""
-        if self in rows.finished:
-            return rows.finished[self]
+    def follow(self, rows: Rows) -> SearchTrail:
+        """Follow the search through the rows until it asks for a run that has no row."""
+        if self in rows.finished_searches:
+            return rows.finished_searches[self]
         trail = self._follow(lambda run: run.id in rows, lambda run: self.goal.score(rows[run.id]))
         if not trail.missing:
-            rows.finished[self] = trail
+            rows.finished_searches[self] = trail
         return trail
 
-    def foresee(self, rows: Rows) -> Trail:
-        """About the runs it will have made in the end.
+    def foresee(self, rows: Rows) -> SearchTrail:
+        """An estimate of all the runs that the search will ask for.
 
-        Where there is no row yet, a head count is taken to need GUESS times the key width that the law asks for.
+        A missing run is assumed to succeed if its key width is at least GUESS times the prediction of the degrees of
+        freedom.
         """
-        if self in rows.finished:
-            return rows.finished[self]
+        if self in rows.finished_searches:
+            return rows.finished_searches[self]
         return self._follow(
             lambda _: True,
             lambda run: self.goal.score(rows[run.id]) if run.id in rows else float(_foreseen(run)),
         )
 
-    def _follow(self, is_known: Callable[[Run], bool], score: Callable[[Run], float | None]) -> Trail:
+    def _follow(self, is_known: Callable[[Run], bool], score: Callable[[Run], float | None]) -> SearchTrail:
         search = Search(
             _starts(self.like, self.heads), self.seeds, self.goal.target, self.limit, widest=self.like.d_model
         )
@@ -64,29 +65,29 @@ class Hunt:
             asked += runs.values()
             missing = tuple(run for run in runs.values() if not is_known(run))
             if missing:
-                return Trail(self, tuple(asked), missing, ())
+                return SearchTrail(self, tuple(asked), missing, ())
             search.tell({want: score(run) for want, run in runs.items()})
-        return Trail(self, tuple(asked), (), tuple(search.full_points()))
+        return SearchTrail(self, tuple(asked), (), tuple(search.full_points()))
 
 
 @dataclass(frozen=True)
-class Trail:
-    """How far a hunt came: what it asked for, what of that is missing, and what it found once nothing is."""
+class SearchTrail:
+    """The way of a search through the rows."""
 
-    hunt: Hunt
-    runs: tuple[Run, ...]
-    missing: tuple[Run, ...]
-    points: tuple[Point, ...]  # with all seeds; none while runs are missing
+    search: ThresholdSearch
+    runs: tuple[Run, ...]  # that it asked for
+    missing: tuple[Run, ...]  # those of them that have no row
+    points: tuple[Point, ...]  # with all seeds; empty while runs are missing
 
     @cached_property
     def threshold(self) -> Threshold:
-        """D_K* and h*; all None while runs are missing, and where nothing up to the limit works."""
-        return threshold(self.points, target=self.hunt.goal.target)
+        """D_K* and h*; all None while runs are missing, and if no key budget up to the limit works."""
+        return threshold(self.points, target=self.search.goal.target)
 
     def smallest(self) -> dict[int, int]:
-        """By head count, the smallest key budget that works, of those the search looks at: up to 10 % above D_K*."""
+        """By head count, the smallest key budget that works, among the budgets up to 10 % above D_K*."""
         best = self.threshold.key_budget
-        works = [point for point in self.points if point.mean >= self.hunt.goal.target]
+        works = [point for point in self.points if point.mean >= self.search.goal.target]
         near = [point for point in works if best is not None and point.key_budget <= math.floor((1 + POOL) * best)]
         return {
             heads: min(point.key_budget for point in near if point.heads == heads)
@@ -94,16 +95,27 @@ class Trail:
         }
 
 
-def panel_hunt(
+def panel_search(
     panel: Panel, scale: Scale, *, heads: Sequence[int], like: Run | None = None, exact: bool = False
-) -> Hunt:
-    """A hunt at a panel's problem, with its seeds, up to where the widest window of the paper's kind of grid ends."""
+) -> ThresholdSearch:
+    """The search at the problem of a panel, with its seeds.
+
+    Args:
+        panel: gives the problem and the seeds.
+        scale: the effort.
+        heads: the head counts.
+        like: the training; None means the paper's.
+        exact: whether every pair has to be right; otherwise the mean F1 has to reach 0.99.
+
+    Returns:
+        A search up to 2.4 times the paper's x, where the widest window ends.
+    """
     like = like or panel.run(1, 1, 0, scale)
     limit = math.ceil(WINDOW[-1] * panel.law())
-    return Hunt(like, tuple(heads), tuple(panel.seeds(scale)), limit, Goal(exact=exact))
+    return ThresholdSearch(like, tuple(heads), tuple(panel.seeds(scale)), limit, Goal(exact=exact))
 
 
-@cache  # a hunt is followed many times over
+@cache  # a search is followed many times
 def _starts(like: Run, heads: tuple[int, ...]) -> dict[int, int]:
     return predictions(like, heads, None)[0]
 

@@ -1,4 +1,4 @@
-"""Trial: a run that trains no layer but builds, searches or times one; stored and looked up as every other run is."""
+"""Trial: a run that trains nothing but builds, searches or times a layer; and the trainer of every kind of run."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from manyheads.block.block_run import BlockRun
-from manyheads.errors import InputError
 from manyheads.identity import Identified
 from manyheads.problem.embedding_generators import one_hot
 from manyheads.retrieval.retrieval_run import RetrievalRun
@@ -21,57 +20,71 @@ from manyheads.training.run import GIVEN
 
 Scores = Mapping[str, float | int | None]
 RETRIEVALS = RetrievalTrainer()
-Blocks = Mapping[str, BlockTrainer]  # who trains blocks on an embedding, by how runs name it
+BlockTrainers = Mapping[str, BlockTrainer]  # by the name of the embedding in the run
+Work = Literal["layer", "block", "retrieval", "trial"]  # the kinds of runs
+TORCH_WORK: frozenset[Work] = frozenset({"block", "retrieval"})  # the kinds that torch trains
 
 
 @dataclass(frozen=True)
 class Trial(Identified):
-    """A frozen dataclass whose fields are its whole meaning, and which knows how it is made."""
+    """A run that is no training: a frozen dataclass that `make` turns into scores, stored like every other run."""
 
     KIND: ClassVar[str]  # a word for the store
-    PROTOCOL: ClassVar[int] = 1  # raised whenever the same fields come to mean another measurement
-    ALONE: ClassVar[bool] = False  # whether nothing else may run meanwhile, as a clock needs it
+    PROTOCOL: ClassVar[int] = 1  # raised whenever the same fields describe another measurement
+    ALONE: ClassVar[bool] = False  # whether nothing else may run at the same time: true for a clock
 
     @property
     def meaning(self) -> dict[str, object]:
-        """Every field, and what kind of trial it is."""
+        """Every field, the kind of the trial and the version of its protocol."""
         return asdict(self) | {"kind": self.KIND, "protocol": self.PROTOCOL}
 
     @abstractmethod
     def make(self) -> Scores:
-        """What came of it."""
+        """Do the work and return its scores by name."""
 
     @abstractmethod
     def seconds(self, flops: float) -> float:
-        """About how long it takes where numpy multiplies matrices at so many operations a second."""
+        """An estimate of the time that it takes, in seconds.
+
+        Args:
+            flops: operations a second that numpy reaches in a matrix product.
+        """
 
     def refusal(self) -> str | None:
-        """Why this machine cannot make it; None where it can."""
+        """Why this machine cannot make the trial; None if it can."""
         return None
 
 
 @dataclass(frozen=True)
-class Maker:
+class TrialTrainer:
     """The trainer of trials of one kind."""
 
     kind: str
     engine: str = "python"
 
     def refusal(self, run: Trial) -> str | None:
-        """Why this machine cannot make it."""
+        """Why this machine cannot make the trial; None if it can."""
         return run.refusal()
 
     def train(self, run: Trial, *, time_limit: float | None, keep_going: Callable[[], bool]) -> Ended:
-        """Make the trial; it ends by itself, in seconds, so that it is neither limited nor interrupted."""
+        """Make the trial. It takes seconds, so it has no time limit and cannot be interrupted."""
         begun = time.perf_counter()
         scores = run.make()
         return Ended("converged", scores, steps=0, seconds=time.perf_counter() - begun, curve=())
 
 
-def trainer_of(run: Meant, blocks: Blocks) -> Trainer:
-    """Who makes a run of the paper."""
+def trainer_of(run: Meant, blocks: BlockTrainers) -> Trainer:
+    """The trainer of a run.
+
+    Args:
+        run: of any kind.
+        blocks: the trainers of blocks, by embedding.
+
+    Raises:
+        KeyError: no trainer for the embedding of a block.
+    """
     if isinstance(run, Trial):
-        return Maker(run.KIND)
+        return TrialTrainer(run.KIND)
     if isinstance(run, RetrievalRun):
         return RETRIEVALS
     if isinstance(run, BlockRun):
@@ -80,8 +93,8 @@ def trainer_of(run: Meant, blocks: Blocks) -> Trainer:
     return _layer_trainer(run.items if run.embedding.startswith(GIVEN) else None)
 
 
-def is_possible(run: Meant, blocks: Blocks) -> bool:
-    """Whether this machine can make the run; what it cannot make stays missing, and is counted as such."""
+def is_possible(run: Meant, blocks: BlockTrainers) -> bool:
+    """Whether this machine can make the run. A run that it cannot make stays missing."""
     if isinstance(run, RetrievalRun):
         return RETRIEVALS.refusal(run) is None
     if isinstance(run, BlockRun):
@@ -89,8 +102,11 @@ def is_possible(run: Meant, blocks: Blocks) -> bool:
     return not isinstance(run, Trial) or run.refusal() is None
 
 
-def in_turns(runs: Sequence[Meant], blocks: Blocks) -> list[tuple[Trainer, bool, list[Meant]]]:
-    """The runs by who makes them, and whether one at a time; those that want the machine to themselves come first."""
+def in_turns(runs: Sequence[Meant], blocks: BlockTrainers) -> list[tuple[Trainer, bool, list[Meant]]]:
+    """The runs grouped by trainer: (trainer, whether they run one at a time, runs).
+
+    Groups that run one at a time come first: clocks, and blocks on a GPU.
+    """
     grouped: dict[tuple[Trainer, bool], list[Meant]] = {}
     for run in runs:
         trainer = trainer_of(run, blocks)
@@ -108,13 +124,5 @@ def _layer_trainer(one_hot_items: int | None) -> LayerTrainer:
 
 @cache
 def one_hot_name(items: int) -> str:
-    """How a run names one-hot items, the only embedding of the paper's experiments that is not drawn."""
+    """The name in a run of the one-hot embedding of so many items, the only one in the paper that is not random."""
     return fingerprint(one_hot(items))
-
-
-def require(scores: Scores, name: str) -> float:
-    """A score that a trial of this kind always has."""
-    value = scores.get(name)
-    if value is None:
-        raise InputError(f"a row lacks the score '{name}'")
-    return float(value)

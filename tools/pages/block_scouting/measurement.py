@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from manyheads.block import BlockRun
-from manyheads.papers.exhibits.block_setting import LAPTOP, Table
-from manyheads.papers.exhibits.block_tables import named_table
+from manyheads.papers.exhibits.block_setting import LAPTOP, BlockTable, named_table
 from manyheads.sweep import BlockTrainer, Record, Store, Workers, sweep, threads
 from tools.pages.block_scouting.text import best_rate
 from tools.pages.catalogue import Settings
@@ -35,8 +34,8 @@ class Size:
     steps: int
     budgets: tuple[int, ...]
 
-    def run(self, table: Table, budget: int, rate: float) -> BlockRun:
-        """A run with one head and all other settings of the figure."""
+    def run(self, table: BlockTable, budget: int, rate: float) -> BlockRun:
+        """One head, everything else as in the figure."""
         size = replace(LAPTOP, items=self.items, d_model=self.d_model, steps=self.steps, learning_rate=rate)
         return size.run(table, 1, budget, SEED)
 
@@ -76,8 +75,8 @@ def _trained(part: str, size: Size, rates: Sequence[float], store: Store, worker
     return rows
 
 
-def _row(table: Table, record: Record) -> Row:
-    """The row of a run."""
+def _row(table: BlockTable, record: Record) -> Row:
+    """What is kept of a run."""
     run, curve = json.loads(record.run), json.loads(record.curve)
     quarters = {25 * n: curve[n * len(curve) // 4 - 1][1] for n in (1, 2, 3, 4)} if curve else {}
     fields = ("reduction", "items", "d_model", "context", "batch", "learning_rate", "steps", "heads", "seed")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from statistics import median
 
@@ -13,7 +13,7 @@ import numpy as np
 from manyheads.bounds import bit_key_budget, freedom_split, paper_key_budget
 from manyheads.capacity.regression import Fit, fit_through_origin
 from manyheads.papers import Scale, read_rows
-from manyheads.papers.exhibits.fig8 import INFERRED
+from manyheads.papers.exhibits.base_grid import INFERRED
 from manyheads.papers.panel import REGULAR, THRESHOLDS, complete
 from tools.pages.rows import DATA, Row, Tables, fill, machine_text, matching, table
 
@@ -23,12 +23,17 @@ Problem = tuple[bool, int, int, int]  # regular or not, items, d_model, degree
 GOAL = 0.70  # of the paper's D_K*
 
 
-def summarise(rows: Sequence[Row]) -> list[Row]:
-    """One row for each point: the floor over its seeds, and the values it is compared with."""
+def summarise(rows: Sequence[Row], measured: Mapping[Problem, int | None] | None = None) -> list[Row]:
+    """One row for each point: the floor over its seeds, and the values it is compared with.
+
+    Args:
+        rows: the table capacity_floor.
+        measured: our own D_K* of each problem; by default those of the reproduction of the paper.
+    """
     points: dict[tuple[str, int, int, int], list[Row]] = defaultdict(list)
     for row in rows:
         points[row["family"], row["items"], row["d_model"], row["degree"]].append(row)
-    measured = measured_thresholds()
+    measured = measured_thresholds() if measured is None else measured
     summary = []
     for (family, items, d_model, degree), own in points.items():
         found = [row for row in own if row["key_budget"] is not None]

@@ -1,10 +1,11 @@
-"""Figure7: the options of `manyheads paper` that only Figure 7 has: its size, its embeddings, its device."""
+"""BlockOptions: the options of `manyheads paper` for exhibits that train Transformer blocks."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
@@ -15,61 +16,73 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     from manyheads.block.block_run import BlockRun
-    from manyheads.papers.exhibits.block_cost import BlockCost
-    from manyheads.papers.exhibits.block_setting import BlockSetting
+    from manyheads.papers.exhibits.block_setting import BlockCost, BlockSetting
     from manyheads.sweep import BlockTrainer
 
-DEFAULTS = {"laptop": ("smollm2", "gaussian"), "paper": ("gpt2",)}
 BY_SCALE = "(default: smollm2 gaussian; at the paper's scale gpt2)"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Figure7:
-    """A whole Transformer block, in hours or, at the paper's scale, on a GPU."""
+class BlockOptions:
+    """Options of Figure 7, a whole Transformer block."""
 
     scale: Literal["laptop", "paper"] = "laptop"
-    """Size of fig7: what two cores do in hours, or the paper's own, for a GPU."""
+    """Size of fig7: one that two cores train in hours, or the paper's own, for a GPU."""
     embedding: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME[:FILE] …", help_behavior_hint=BY_SCALE)] = ()
     """Embeddings of fig7: gaussian, gpt2 or smollm2, or one of these in a file, e.g. gpt2:model.safetensors."""
     device: str = "cpu"
-    """Where the blocks of fig7 are trained, as PyTorch calls it."""
+    """Device that trains the blocks of fig7, as PyTorch names it."""
 
     def check(self, names: Sequence[str]) -> None:
-        """Refuse what would change nothing."""
-        from manyheads.papers import HOURS
+        """Refuse an option that has no effect on these exhibits.
 
-        if set(names) & set(HOURS):
+        Raises:
+            InputError: an option was given and no exhibit trains blocks.
+        """
+        from manyheads.papers import exhibit
+        from manyheads.papers.exhibit import EXHIBITS
+
+        if any("block" in exhibit(name).work for name in names):
             return
-        for option, given in (
-            ("scale", self.scale != "laptop"),
-            ("embedding", self.embedding),
-            ("device", self.device != "cpu"),
-        ):
-            if given:
-                raise InputError(f"--{option} goes with fig7")
+        given = {
+            "scale": self.scale != "laptop",
+            "embedding": bool(self.embedding),
+            "device": self.device != "cpu",
+        }
+        if any(given.values()):
+            option = next(option for option, is_given in given.items() if is_given)
+            blocks = ", ".join(name for name in EXHIBITS if "block" in exhibit(name).work)
+            raise InputError(f"--{option} goes with {blocks}")
 
-    def setting(self) -> Chosen:
-        """The size, and the tables that had to be read to know their names."""
-        from manyheads.papers.exhibits.block_setting import SETTINGS
-        from manyheads.papers.exhibits.block_tables import named_table
+    def setting(self) -> BlockChoice:
+        """The size, and the tables that were read to learn their names.
+
+        Raises:
+            InputError: an unknown or repeated table, or one that cannot be read.
+        """
+        from manyheads.papers.exhibits.block_setting import DEFAULT_TABLES, SETTINGS, named_table
 
         setting = SETTINGS[self.scale]
         if setting.tables and not self.embedding:
-            return Chosen(setting)
-        found = [named_table(words, setting) for words in self.embedding or DEFAULTS[self.scale]]
+            return BlockChoice(setting)
+        found = [named_table(words, setting) for words in self.embedding or DEFAULT_TABLES[self.scale]]
         if len({table for table, _ in found}) < len(found):
             raise InputError("--embedding names a table twice")
         read = {table.embedding: rows for table, rows in found if rows is not None}
-        return Chosen(replace(setting, tables=tuple(table for table, _ in found)), read)
+        return BlockChoice(replace(setting, tables=tuple(table for table, _ in found)), read)
 
-    def trainers(self, chosen: Chosen, left: Sequence[BlockRun]) -> dict[str, BlockTrainer]:
-        """Who trains these runs, by the embedding; a known table that has not been read is read now."""
-        from manyheads.papers.exhibits.block_tables import named_table
+    def trainers(self, chosen: BlockChoice, missing: Sequence[BlockRun]) -> dict[str, BlockTrainer]:
+        """The trainers of the missing blocks, by embedding; a default table that is needed is read now.
+
+        Raises:
+            InputError: a run needs a table that is not available.
+        """
+        from manyheads.papers.exhibits.block_setting import DEFAULT_TABLES, named_table
         from manyheads.sweep import BlockTrainer
 
         tables: dict[str, ndarray | None] = {"gaussian": None, **chosen.tables}
-        wanted = {run.embedding for run in left}
-        for words in DEFAULTS[self.scale]:
+        wanted = {run.embedding for run in missing}
+        for words in DEFAULT_TABLES[self.scale]:
             if wanted <= set(tables):
                 break
             table, rows = named_table(words, chosen.setting)
@@ -78,27 +91,31 @@ class Figure7:
             raise InputError(f"the table found here is not the one that Figure 7 was made with, {unknown.pop()}")
         return {name: BlockTrainer(table=rows, device=self.device) for name, rows in tables.items()}
 
-    def tell_cost(self, left: Sequence[BlockRun], workers: int) -> None:
-        """Say, before anything starts, what the runs will take here."""
-        if not left:
+    def tell_cost(self, missing: Sequence[BlockRun], workers: int) -> None:
+        """Print an estimate of the cost before the training starts."""
+        if not missing:
             return
-        cost = self.cost(left, workers)
-        print(f"Figure 7: {len(left):,} runs of {left[0].steps:,} steps: {cost} on {self.device}", file=sys.stderr)
+        cost = self.cost(missing, workers)
+        print(
+            f"Figure 7: {len(missing):,} runs of {missing[0].steps:,} steps: {cost} on {self.device}", file=sys.stderr
+        )
 
-    def cost(self, left: Sequence[BlockRun], workers: int) -> BlockCost:
-        """About what the runs will take here."""
-        from importlib.util import find_spec
+    def cost(self, missing: Sequence[BlockRun], workers: int) -> BlockCost:
+        """The cost of these runs here, from a few timed steps.
 
-        from manyheads.papers.exhibits.block_cost import block_cost
+        Raises:
+            InputError: torch is not installed.
+        """
+        from manyheads.papers.exhibits.block_setting import block_cost
 
         if find_spec("torch") is None:
             raise InputError("a block needs torch: install manyheads[torch]")
-        return block_cost(left, device=self.device, workers=workers if self.device == "cpu" else 1)
+        return block_cost(missing, device=self.device, workers=workers if self.device == "cpu" else 1)
 
 
 @dataclass(frozen=True)
-class Chosen:
-    """A setting, and those of its tables that are already here."""
+class BlockChoice:
+    """A setting, and the rows of those of its tables that were read."""
 
     setting: BlockSetting
     tables: dict[str, ndarray] = field(default_factory=dict)

@@ -1,1 +1,1 @@
-"""What the project measures past the paper, a module each."""
+"""Exhibits of this project that go beyond the paper, a module each."""

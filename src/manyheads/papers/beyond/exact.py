@@ -1,4 +1,4 @@
-"""Past the paper: D_K* for exact recovery, all m² pairs and hence every context right, beside F1 ≥ 0.99."""
+"""Beyond the paper: D_K* for exact recovery, all m² pairs and so every context right, compared with F1 ≥ 0.99."""
 
 from __future__ import annotations
 
@@ -8,59 +8,55 @@ from dataclasses import dataclass, replace
 from matplotlib.figure import Figure
 
 from manyheads.capacity import Goal, Threshold, points, threshold
+from manyheads.drawing.capacity import budget_errors
 from manyheads.drawing.style import BLUE, ORANGE, VERMILLION, counting_axis, look, panels
-from manyheads.papers.beyond import grid as beyond_grid
-from manyheads.papers.beyond.grid import problems, runs
+from manyheads.papers.beyond.grid import problems, runs, smallest_on_grid
+from manyheads.papers.effort import Scale
+from manyheads.papers.exhibit import BEYOND, Exhibit
 from manyheads.papers.panel import HEADS, Panel
-from manyheads.papers.pictures import spread
 from manyheads.papers.rows import Rows
-from manyheads.papers.scale import Scale
-from manyheads.papers.threshold_search import Hunt, panel_hunt
-from manyheads.papers.verdict import Verdict
+from manyheads.papers.threshold_search import ThresholdSearch, panel_search
 from manyheads.training import Run
 
-__all__ = ["TITLE", "caption", "claims", "draw", "hunts", "runs"]
-
-TITLE = "Every pair right"
 EXACT = Goal(exact=True)
-NEVER = 1.0  # no F1 is above it: such a run trains to its step limit
+NEVER = 1.0  # no F1 exceeds it, so the run trains to its step limit
 
 
 @dataclass(frozen=True)
 class Recovery:
-    """The thresholds of one problem; None where its runs are missing, and empty ones where nothing works."""
+    """The thresholds of one problem; None if runs are missing, a threshold without a budget if no budget works."""
 
     panel: Panel
-    f1: Threshold | None  # the paper's goal and stop, searched over every key width
-    stopped: Threshold | None  # exact recovery by the very runs of the paper's kind of grid, which stop above 0.995
-    trained: Threshold | None  # exact recovery by runs that go on to the step limit, searched
+    f1: Threshold | None  # the paper's goal and early stop, searched over every key width
+    stopped: Threshold | None  # exact recovery by the runs of the paper's kind of grid, which stop above F1 = 0.995
+    trained: Threshold | None  # exact recovery by runs that train to the step limit, searched over every key width
 
 
 def to_the_limit(panel: Panel, scale: Scale) -> Run:
-    """The paper's training without its early stop, which leaves the last wrong pairs as they are."""
+    """The paper's training without its early stop; the early stop leaves the last wrong pairs wrong."""
     return replace(panel.run(1, 1, 0, scale), stop_above=NEVER)
 
 
-def f1_hunt(panel: Panel, scale: Scale) -> Hunt:
+def f1_search(panel: Panel, scale: Scale) -> ThresholdSearch:
     """The paper's goal over the same head counts as exact recovery."""
-    return panel_hunt(panel, scale, heads=HEADS)
+    return panel_search(panel, scale, heads=HEADS)
 
 
-def exact_hunt(panel: Panel, scale: Scale) -> Hunt:
+def exact_search(panel: Panel, scale: Scale) -> ThresholdSearch:
     """Exact recovery, powers of two for the head counts, every key width."""
-    return panel_hunt(panel, scale, heads=HEADS, like=to_the_limit(panel, scale), exact=True)
+    return panel_search(panel, scale, heads=HEADS, like=to_the_limit(panel, scale), exact=True)
 
 
-def hunts(scale: Scale) -> list[Hunt]:
+def searches(scale: Scale) -> list[ThresholdSearch]:
     """Both goals at every problem."""
-    return [hunt(panel, scale) for panel in problems(scale) for hunt in (f1_hunt, exact_hunt)]
+    return [search(panel, scale) for panel in problems(scale) for search in (f1_search, exact_search)]
 
 
 def recoveries(rows: Rows, scale: Scale) -> list[Recovery]:
-    """What was found at each problem."""
+    """The thresholds of each problem."""
     made = []
     for panel in problems(scale):
-        f1, exact = f1_hunt(panel, scale).follow(rows), exact_hunt(panel, scale).follow(rows)
+        f1, exact = f1_search(panel, scale).follow(rows), exact_search(panel, scale).follow(rows)
         made.append(
             Recovery(
                 panel,
@@ -73,7 +69,7 @@ def recoveries(rows: Rows, scale: Scale) -> list[Recovery]:
 
 
 def exact_on_grid(panel: Panel, rows: Rows, scale: Scale) -> Threshold:
-    """The smallest key budget of the paper's kind of grid at which half of its runs have every pair right."""
+    """The smallest key budget of the paper's kind of grid at which half of the seeds have every pair right."""
     found = [(run, EXACT.score(rows[run.id])) for run in panel.runs(scale)]
     made = points([(run.heads, run.key_width, run.seed, score) for run, score in found if score is not None])
     whole = [point for point in made if len(point.scores) == len(panel.seeds(scale))]
@@ -81,7 +77,7 @@ def exact_on_grid(panel: Panel, rows: Rows, scale: Scale) -> Threshold:
 
 
 def draw(rows: Rows, scale: Scale) -> Figure:
-    """The three thresholds of every problem, side by side, in the order of the paper's x."""
+    """The three thresholds of every problem, in the order of the paper's x."""
     found = sorted(recoveries(rows, scale), key=lambda one: (one.panel.law(), one.panel.items))
     series = (
         ("F1 ≥ 0.99", [one.f1 for one in found], BLUE, "o"),
@@ -95,7 +91,7 @@ def draw(rows: Rows, scale: Scale) -> Figure:
             shown = [(x + 0.22 * (place - 1), one) for x, one in enumerate(values) if one and one.key_budget]
             if not shown:
                 continue
-            errors = list(zip(*(spread(one) for _, one in shown), strict=True))
+            errors = budget_errors([one for _, one in shown])
             y = [one.key_budget or 0 for _, one in shown]
             axes.errorbar(
                 [x for x, _ in shown], y, yerr=errors, fmt=marker, color=colour, capsize=2.5, elinewidth=1, label=name
@@ -119,16 +115,16 @@ def draw(rows: Rows, scale: Scale) -> Figure:
         axes.grid(visible=False, axis="x")
         axes.set_xlabel("items m over $d_{model}$")
         axes.set_ylabel("$D_K^*$")
-        axes.set_title("none: looked for up to $2.4\\,m\\log_2 m/d_{model}$", fontsize=10)
+        axes.set_title("none: searched up to $2.4\\,m\\log_2 m/d_{model}$", fontsize=10)
         axes.set_xlim(-0.6, len(found) - 0.4)
         figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return figure
 
 
 def caption(rows: Rows, scale: Scale) -> str:
-    """How much more exact recovery takes, with the paper's early stop and without."""
+    """The key budget of exact recovery over that of F1 ≥ 0.99, with the paper's early stop and without."""
     found = recoveries(rows, scale)
-    grid = {one.panel: min(coarse.values()) for one in found if (coarse := _coarse(one.panel, rows, scale))}
+    grid = {one.panel: min(coarse.values()) for one in found if (coarse := smallest_on_grid(one.panel, rows, scale))}
     stopped = [
         (one.stopped.key_budget or 0) / grid[one.panel]
         for one in found
@@ -141,13 +137,13 @@ def caption(rows: Rows, scale: Scale) -> str:
     ]
     never = [one.panel for one in found if one.stopped is not None and one.stopped.key_budget is None]
     parts = [
-        "A key budget recovers exactly when at least half of the seeds have every one of the m² pairs right, so that "
-        "no context is ever decided wrongly; F1 ≥ 0.99 is asked of the mean."
+        "A key budget recovers exactly if at least half of the seeds have all m² pairs right: then no context is "
+        "decided wrongly. F1 ≥ 0.99 is required of the mean over the seeds."
     ]
     if stopped or never:
         where = ", ".join(f"({panel.items}, {panel.d_model})" for panel in never)
         parts.append(
-            f"By the very runs of the paper's kind of grid, which stop above 0.995, exact recovery has a threshold at "
+            f"With the runs of the paper's kind of grid, which stop above 0.995, exact recovery has a threshold at "
             f"{len(stopped)} of {len(stopped) + len(never)} problems"
             + (f", {_range(stopped)} times that of F1" if stopped else "")
             + (f"; none up to 2.4·m·log2 m/d_model at {where}" if where else "")
@@ -160,18 +156,12 @@ def caption(rows: Rows, scale: Scale) -> str:
         )
     left = sum(one.trained is None for one in found)
     if left:
-        parts.append(f"The search at {left} of {len(found)} problems has not come to its end.")
+        parts.append(f"The search at {left} of {len(found)} problems has not ended.")
     return " ".join(parts)
-
-
-def claims(rows: Rows, scale: Scale) -> list[Verdict]:
-    """Nothing of the paper's: it goes past it."""
-    return []
-
-
-def _coarse(panel: Panel, rows: Rows, scale: Scale) -> dict[int, int]:
-    return beyond_grid.smallest_on_grid(panel, rows, scale)
 
 
 def _range(shares: list[float]) -> str:
     return f"{min(shares):.2f} to {max(shares):.2f} ({statistics.median(shares):.2f} in the median)"
+
+
+BEYOND_EXACT = Exhibit("Every pair right", runs, draw, caption, searches=searches, collection=BEYOND)

@@ -1,4 +1,4 @@
-"""Past the paper: the degrees-of-freedom law against every threshold that was measured, and where it fails."""
+"""Beyond the paper: the degrees-of-freedom law compared with every measured threshold."""
 
 from __future__ import annotations
 
@@ -14,19 +14,16 @@ from matplotlib.ticker import FixedLocator, NullLocator
 from manyheads.bounds import freedom_needed, freedom_split
 from manyheads.capacity import Threshold
 from manyheads.drawing.style import BLUE, GREEN, GREY, ORANGE, VERMILLION, counting_axis, look, panels
-from manyheads.papers.beyond import exact as beyond_exact
-from manyheads.papers.beyond import grid as beyond_grid
-from manyheads.papers.panel import HEADS, REGULAR, THRESHOLDS, Panel
-from manyheads.papers.pictures import found_thresholds
+from manyheads.papers.beyond import exact, grid
+from manyheads.papers.effort import Scale
+from manyheads.papers.exhibit import BEYOND, Exhibit
+from manyheads.papers.panel import HEADS, REGULAR, THRESHOLDS, Panel, found_thresholds, panel_runs
 from manyheads.papers.rows import Rows
-from manyheads.papers.scale import Scale
-from manyheads.papers.threshold_search import Hunt
-from manyheads.papers.verdict import Verdict
+from manyheads.papers.threshold_search import ThresholdSearch
 from manyheads.training import Run
 from manyheads.training.step_limits import DEFAULT
 
-TITLE = "The degrees of freedom against every threshold"
-NEAR = 1.25  # the law holds within this factor, either way
+NEAR = 1.25  # the law holds if measured and predicted agree within this factor
 TICKS = (0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.25, 1.5, 1.75, 2, 2.5, 3, 4)
 KINDS = {
     "permutations, the paper's kind of grid": (BLUE, "o"),
@@ -37,8 +34,8 @@ KINDS = {
 
 
 @dataclass(frozen=True)
-class Compared:
-    """A measured threshold beside what the law says of the same head counts."""
+class LawComparison:
+    """A measured threshold and the law's prediction for the same head counts."""
 
     kind: str
     panel: Panel
@@ -48,16 +45,14 @@ class Compared:
 
     @property
     def ratio(self) -> float:
-        """Measured by predicted."""
+        """Measured over predicted."""
         return self.measured / self.predicted
 
     @property
     def load(self) -> float:
-        """The degrees of freedom that one head would need for everything, over those it has: m²·g*(m'/m²)/d²."""
-        return (
-            float(freedom_needed(items=self.panel.items, relations=self.panel.relations, heads=1))
-            / self.panel.d_model**2
-        )
+        """The degrees of freedom that one head needs for all relations, over those it has: m²·g*(m'/m²)/d²."""
+        panel = self.panel
+        return float(freedom_needed(items=panel.items, relations=panel.relations, heads=1)) / panel.d_model**2
 
     def __str__(self) -> str:
         degree = f", r = {self.panel.degree}" if self.panel.graph == "regular" else ""
@@ -65,44 +60,44 @@ class Compared:
 
 
 def panels_of(scale: Scale) -> list[Panel]:
-    """Everything with a threshold on the paper's kind of grid; a sketch has the problems of `beyond_grid` alone."""
-    return beyond_grid.problems(scale) if scale.quick else [*THRESHOLDS, *REGULAR]
+    """All problems with the paper's kind of grid; a quick reproduction has those of `beyond_grid` only."""
+    return grid.problems(scale) if scale.quick else [*THRESHOLDS, *REGULAR]
 
 
 def runs(scale: Scale) -> list[Run]:
-    """All that Figures 3 and 12 rest on."""
-    return [run for panel in panels_of(scale) for run in panel.runs(scale)]
+    """The runs of Figures 3 and 12."""
+    return panel_runs(panels_of(scale), scale)
 
 
-def hunts(scale: Scale) -> list[Hunt]:
-    """The searches of the other pictures past the paper."""
-    return [*beyond_grid.hunts(scale), *beyond_exact.hunts(scale)]
+def searches(scale: Scale) -> list[ThresholdSearch]:
+    """The searches of `beyond_grid` and `beyond_exact`."""
+    return [*grid.searches(scale), *exact.searches(scale)]
 
 
-def compared(rows: Rows, scale: Scale) -> list[Compared]:
-    """Every threshold there is, each beside the law for its own head counts; none where the law has no answer."""
+def compared(rows: Rows, scale: Scale) -> list[LawComparison]:
+    """Every measured threshold with the law's prediction for its head counts, if the law has one."""
     made = []
     for kind, panel, found, heads in _measured(rows, scale):
         split = freedom_split(items=panel.items, relations=panel.relations, d_model=panel.d_model, heads=heads)
         if split is not None and found.key_budget is not None:
             steps = panel.run(1, 1, 0, scale).steps
-            made.append(Compared(kind, panel, found.key_budget, split[0] * split[1], steps))
+            made.append(LawComparison(kind, panel, found.key_budget, split[0] * split[1], steps))
     return made
 
 
 def _measured(rows: Rows, scale: Scale) -> Iterator[tuple[str, Panel, Threshold, tuple[int, ...]]]:
-    permutations, regular, every, exact = KINDS
+    permutations, regular, every_width, recovery = KINDS
     for panel, found in found_thresholds(panels_of(scale), rows, scale):
         yield (regular if panel.graph == "regular" else permutations), panel, found, HEADS
-    for panel, trail in beyond_grid.trails(rows, scale):
-        yield every, panel, trail.threshold, beyond_grid.EVERY
-    for one in beyond_exact.recoveries(rows, scale):
+    for panel, trail in grid.trails(rows, scale):
+        yield every_width, panel, trail.threshold, grid.EVERY
+    for one in exact.recoveries(rows, scale):
         if one.trained is not None:
-            yield exact, one.panel, one.trained, HEADS
+            yield recovery, one.panel, one.trained, HEADS
 
 
 def draw(rows: Rows, scale: Scale) -> Figure:
-    """Measured over predicted on the left; on the right their ratio, over how far one head is from holding all."""
+    """Left: measured against predicted. Right: their ratio against the load of a single head."""
     found = compared(rows, scale)
     with look():
         figure, ((against, ratios),) = panels(1, 2)
@@ -140,7 +135,7 @@ def draw(rows: Rows, scale: Scale) -> Figure:
 
 
 def _scatter(
-    axes: Axes, chosen: list[Compared], x: list[float] | list[int], y: list[float] | list[int], kind: str
+    axes: Axes, chosen: list[LawComparison], x: list[float] | list[int], y: list[float] | list[int], kind: str
 ) -> None:
     colour, marker = KINDS[kind]
     faces = [colour if one.steps <= DEFAULT else "white" for one in chosen]
@@ -148,9 +143,9 @@ def _scatter(
     axes.scatter(x, y, s=size, c=faces, edgecolors=colour, marker=marker, linewidths=1.2, label=kind, zorder=3)
 
 
-def _farthest(found: list[Compared], count: int = 3) -> list[Compared]:
-    """Where the law is most wrong, outside of its factor, and one of each problem."""
-    worst: dict[str, Compared] = {}
+def _farthest(found: list[LawComparison], count: int = 3) -> list[LawComparison]:
+    """The problems at which the law is most wrong, each once; none within the factor NEAR."""
+    worst: dict[str, LawComparison] = {}
     for one in sorted(found, key=lambda one: abs(np.log(one.ratio))):
         if not 1 / NEAR <= one.ratio <= NEAR:
             worst[str(one)] = one
@@ -158,7 +153,7 @@ def _farthest(found: list[Compared], count: int = 3) -> list[Compared]:
 
 
 def caption(rows: Rows, scale: Scale) -> str:
-    """The ratio by kind, and where it is farthest from 1."""
+    """The ratio by kind, and the problems at which it is farthest from 1."""
     found = compared(rows, scale)
     if not found:
         return "No threshold was measured."
@@ -174,7 +169,7 @@ def caption(rows: Rows, scale: Scale) -> str:
     shorter, longer = ([one.ratio for one in found if (one.steps > DEFAULT) is long] for long in (False, True))
     steps = (
         f" The median is {statistics.median(shorter):.2f} where training ends at {DEFAULT:,} steps and "
-        f"{statistics.median(longer):.2f} where it may go on."
+        f"{statistics.median(longer):.2f} where it may take more."
         if shorter and longer
         else ""
     )
@@ -185,6 +180,6 @@ def caption(rows: Rows, scale: Scale) -> str:
     )
 
 
-def claims(rows: Rows, scale: Scale) -> list[Verdict]:
-    """Nothing of the paper's: it goes past it."""
-    return []
+BEYOND_FREEDOM = Exhibit(
+    "The degrees of freedom against every threshold", runs, draw, caption, searches=searches, collection=BEYOND
+)

@@ -1,4 +1,4 @@
-"""Past the paper: D_K* over every key width and every head count, beside the paper's kind of grid."""
+"""Beyond the paper: D_K* over every key width and every head count, compared with the paper's kind of grid."""
 
 from __future__ import annotations
 
@@ -9,47 +9,45 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from manyheads.capacity.thresholds import TARGET
-from manyheads.drawing.style import BLUE, ORANGE, look, panels
+from manyheads.drawing.style import BLUE, ORANGE, look, panels, power_axis
+from manyheads.papers.effort import Scale
+from manyheads.papers.exhibit import BEYOND, Exhibit
 from manyheads.papers.panel import BASE, HEADS, Panel
-from manyheads.papers.pictures import power_axis
 from manyheads.papers.rows import Rows
-from manyheads.papers.scale import Scale
-from manyheads.papers.threshold_search import Hunt, Trail, panel_hunt
-from manyheads.papers.verdict import Verdict
+from manyheads.papers.threshold_search import SearchTrail, ThresholdSearch, panel_search
 from manyheads.training import Run, step_limit
 
-TITLE = "Every key width and every head count"
-EVERY = tuple(range(1, 2 * max(HEADS) + 1))  # not powers of two alone, and past the 64 at which the paper ends
-LONGEST = 30_000  # steps: the search at (512, 16), which may take 80,000, is as long as all the others together
+EVERY = tuple(range(1, 2 * max(HEADS) + 1))  # every head count to 128; the paper has powers of two up to 64
+LONGEST = 30_000  # steps. At (512, 16) the limit is 80,000: that search takes as long as all the others together
 PROBLEMS = tuple(panel for panel in BASE if step_limit(panel.items, panel.d_model) <= LONGEST)
 LEFT_OUT = tuple(panel for panel in BASE if panel not in PROBLEMS)
 QUICK_ITEMS = 64
 
 
 def problems(scale: Scale) -> list[Panel]:
-    """The base grid but for what trains too long; a sketch has the smallest problems only."""
+    """The base grid without the problems that train too long; a quick reproduction has the smallest problems only."""
     most = min(scale.most_items, QUICK_ITEMS if scale.quick and scale.up_to is None else scale.most_items)
     return [panel for panel in PROBLEMS if panel.items <= most]
 
 
 def runs(scale: Scale) -> list[Run]:
-    """The paper's kind of grid, which the searches are shown beside."""
+    """The runs of the paper's kind of grid, for comparison."""
     return [run for panel in problems(scale) for run in panel.runs(scale)]
 
 
-def hunts(scale: Scale) -> list[Hunt]:
+def searches(scale: Scale) -> list[ThresholdSearch]:
     """A search for each problem."""
-    return [panel_hunt(panel, scale, heads=EVERY) for panel in problems(scale)]
+    return [panel_search(panel, scale, heads=EVERY) for panel in problems(scale)]
 
 
-def trails(rows: Rows, scale: Scale) -> list[tuple[Panel, Trail]]:
-    """The searches that came to their end and found something."""
-    made = [(panel, hunt.follow(rows)) for panel, hunt in zip(problems(scale), hunts(scale), strict=True)]
+def trails(rows: Rows, scale: Scale) -> list[tuple[Panel, SearchTrail]]:
+    """The searches that have ended and found a threshold."""
+    made = [(panel, search.follow(rows)) for panel, search in zip(problems(scale), searches(scale), strict=True)]
     return [(panel, trail) for panel, trail in made if trail.threshold.key_budget is not None]
 
 
 def draw(rows: Rows, scale: Scale) -> Figure:
-    """The smallest key budget that works, over the head count: a panel for each problem."""
+    """The smallest key budget that works, against the head count: a panel for each problem."""
     found = trails(rows, scale)
     columns = min(3, max(1, len(found)))
     with look():
@@ -66,7 +64,7 @@ def draw(rows: Rows, scale: Scale) -> Figure:
     return figure
 
 
-def _panel(axes: Axes, panel: Panel, trail: Trail, rows: Rows, scale: Scale) -> None:
+def _panel(axes: Axes, panel: Panel, trail: SearchTrail, rows: Rows, scale: Scale) -> None:
     best, coarse, fine = trail.threshold, smallest_on_grid(panel, rows, scale), trail.smallest()
     assert best.key_budget is not None
     assert best.heads is not None
@@ -84,7 +82,7 @@ def _panel(axes: Axes, panel: Panel, trail: Trail, rows: Rows, scale: Scale) -> 
     power_axis(axes.xaxis, HEADS)
     axes.yaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlim(0.85, 1.2 * max([*fine, *coarse]))
-    # the bottom of the valley: where the grid's line leaves it, the top cuts it off
+    # Show the lowest part of the curves; higher points of the grid are cut off.
     axes.set_ylim(0.8 * best.key_budget, 2 * best.key_budget)
     axes.set_title(f"{panel}: $D_K^*$ = {best.key_budget} at h = {best.heads}", fontsize=10)
 
@@ -99,10 +97,10 @@ def smallest_on_grid(panel: Panel, rows: Rows, scale: Scale) -> dict[int, int]:
 
 
 def caption(rows: Rows, scale: Scale) -> str:
-    """Both thresholds of every problem, and what the finer search changes."""
+    """Both thresholds of every problem, and the ratio of the two."""
     found = [(panel, trail.threshold, smallest_on_grid(panel, rows, scale)) for panel, trail in trails(rows, scale)]
     if not found:
-        return "No search has come to its end."
+        return "No search has ended."
     told = [
         f"({panel.items}, {panel.d_model}): {one.key_budget} at {one.heads} × {one.key_width}, grid "
         f"{min(coarse.values()) if coarse else 'none'}"
@@ -121,11 +119,9 @@ def caption(rows: Rows, scale: Scale) -> str:
     seeds, without = len(found[0][0].seeds(scale)), ", ".join(f"({one.items}, {one.d_model})" for one in LEFT_OUT)
     return (
         f"D_K* over every head count from 1 to {max(EVERY)} and every key width, {seeds} seeds. {'; '.join(told)}."
-        f"{gain}{absent} A head count is followed up to 10 % above D_K*: beyond that it can no longer be the best. "
+        f"{gain}{absent} A head count is searched up to 10 % above D_K*: with a larger budget it cannot be the best. "
         f"Not searched: {without}, whose runs may take more than {LONGEST:,} steps."
     )
 
 
-def claims(rows: Rows, scale: Scale) -> list[Verdict]:
-    """Nothing of the paper's: it goes past it."""
-    return []
+BEYOND_GRID = Exhibit("Every key width and every head count", runs, draw, caption, searches=searches, collection=BEYOND)

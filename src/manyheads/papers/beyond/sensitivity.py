@@ -1,4 +1,4 @@
-"""Past the paper: how much of D_K* is the optimiser's doing, and how much the contexts'."""
+"""Beyond the paper: how much D_K* depends on the optimiser, and how much on the contexts."""
 
 from __future__ import annotations
 
@@ -10,16 +10,26 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from manyheads.bounds import freedom_split
-from manyheads.drawing.style import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILLION, counting_axis, look, panels
+from manyheads.drawing.style import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    SKY,
+    VERMILLION,
+    counting_axis,
+    look,
+    panels,
+    power_axis,
+)
+from manyheads.papers.effort import Scale
+from manyheads.papers.exhibit import BEYOND, Exhibit
 from manyheads.papers.panel import HEADS, Panel
-from manyheads.papers.pictures import power_axis
 from manyheads.papers.rows import Rows
-from manyheads.papers.scale import Scale
-from manyheads.papers.threshold_search import Hunt, panel_hunt
-from manyheads.papers.verdict import Verdict
+from manyheads.papers.threshold_search import ThresholdSearch, panel_search
 from manyheads.training import Run
 
-TITLE = "How much of D_K* is the optimiser's doing"
 PROBLEMS = tuple(Panel(items, d_model, paper_seeds=5) for items, d_model in ((128, 32), (256, 32), (256, 16)))
 QUICK_PROBLEMS = (Panel(64, 32), Panel(64, 16))
 LENGTHS = (8, 16, 32, 64)
@@ -33,8 +43,8 @@ RATE_COLOURS = dict(zip(LEARNING_RATES, (SKY, BLUE, PURPLE, VERMILLION), strict=
 
 
 @dataclass(frozen=True)
-class Setting:
-    """A problem trained otherwise than the paper does, in one or two respects."""
+class TrainingVariant:
+    """A problem whose training differs from the paper's in one or two settings."""
 
     panel: Panel
     length: int = PAPER[0]
@@ -43,7 +53,7 @@ class Setting:
     step_factor: float = PAPER[3]
 
     def run(self, scale: Scale) -> Run:
-        """What is trained, but for heads, key width and seed."""
+        """The training, with dummies for heads, key width and seed."""
         paper = self.panel.run(1, 1, 0, scale)
         return replace(
             paper,
@@ -53,83 +63,85 @@ class Setting:
             steps=max(1, round(self.step_factor * paper.steps)),
         )
 
-    def hunt(self, scale: Scale) -> Hunt:
-        """D_K* over every key width, powers of two for the head counts."""
-        return panel_hunt(self.panel, scale, heads=HEADS, like=self.run(scale))
+    def search(self, scale: Scale) -> ThresholdSearch:
+        """The search for D_K* over every key width; head counts are powers of two."""
+        return panel_search(self.panel, scale, heads=HEADS, like=self.run(scale))
 
 
 def problems(scale: Scale) -> tuple[Panel, ...]:
-    """Three problems of the base grid, m/d_model = 4, 8 and 16; smaller ones in a sketch."""
+    """Three problems of the base grid, m/d_model = 4, 8 and 16; a quick reproduction has smaller ones."""
     chosen = QUICK_PROBLEMS if scale.quick else PROBLEMS
     return tuple(panel for panel in chosen if panel.items <= scale.most_items)
 
 
-def lengths(panel: Panel) -> list[Setting]:
-    """Contexts of another length, in training and in the test."""
-    return [Setting(panel, length=length) for length in LENGTHS]
+def lengths(panel: Panel) -> list[TrainingVariant]:
+    """Contexts of other lengths, in training and in the test."""
+    return [TrainingVariant(panel, length=length) for length in LENGTHS]
 
 
-def target_rates(panel: Panel) -> list[Setting]:
-    """Contexts with fewer or more of the targets."""
-    return [Setting(panel, target_rate=rate) for rate in TARGET_RATES]
+def target_rates(panel: Panel) -> list[TrainingVariant]:
+    """Contexts with fewer or with more targets."""
+    return [TrainingVariant(panel, target_rate=rate) for rate in TARGET_RATES]
 
 
-def optimisers(panel: Panel) -> list[Setting]:
-    """Other learning rates, each with other step limits."""
+def optimisers(panel: Panel) -> list[TrainingVariant]:
+    """Other learning rates, each with several step limits."""
     return [
-        Setting(panel, learning_rate=rate, step_factor=factor) for rate in LEARNING_RATES for factor in STEP_FACTORS
+        TrainingVariant(panel, learning_rate=rate, step_factor=factor)
+        for rate in LEARNING_RATES
+        for factor in STEP_FACTORS
     ]
 
 
 def runs(scale: Scale) -> list[Run]:
-    """No list: everything is searched for."""
+    """None: all runs belong to searches."""
     return []
 
 
-def hunts(scale: Scale) -> list[Hunt]:
-    """Every setting once; the paper's own is in each of the three families."""
+def searches(scale: Scale) -> list[ThresholdSearch]:
+    """Every variant once; the paper's own training is in each of the three families."""
     every = [
         setting
         for panel in problems(scale)
         for family in (lengths, target_rates, optimisers)
         for setting in family(panel)
     ]
-    return [setting.hunt(scale) for setting in dict.fromkeys(every)]
+    return [setting.search(scale) for setting in dict.fromkeys(every)]
 
 
-class Found:
-    """The thresholds of all settings whose search came to its end; None where nothing in the window works."""
+class VariantThresholds:
+    """The thresholds of all variants whose search has ended; None if no budget in the window works."""
 
     def __init__(self, rows: Rows, scale: Scale) -> None:
         self.rows, self.scale = rows, scale
-        self._known: dict[Setting, int | None] = {}
+        self._known: dict[TrainingVariant, int | None] = {}
         for panel in problems(scale):
             for setting in {*lengths(panel), *target_rates(panel), *optimisers(panel)}:
-                trail = setting.hunt(scale).follow(rows)
+                trail = setting.search(scale).follow(rows)
                 if not trail.missing:
                     self._known[setting] = trail.threshold.key_budget
 
-    def __contains__(self, setting: Setting) -> bool:
+    def __contains__(self, setting: TrainingVariant) -> bool:
         return setting in self._known
 
-    def budget(self, setting: Setting) -> int | None:
-        """D_K*."""
+    def budget(self, setting: TrainingVariant) -> int | None:
+        """D_K* of a variant; None if it is unknown or if no budget works."""
         return self._known.get(setting)
 
-    def best(self, panel: Panel) -> tuple[Setting, int] | None:
-        """The learning rate and step limit with the smallest D_K*; the paper's own where it is among those."""
+    def best(self, panel: Panel) -> tuple[TrainingVariant, int] | None:
+        """The learning rate and step limit with the smallest D_K*; of equal ones the paper's own."""
         found = [(setting, budget) for setting in optimisers(panel) if (budget := self.budget(setting)) is not None]
-        return min(found, key=lambda pair: (pair[1], pair[0] != Setting(panel)), default=None)
+        return min(found, key=lambda pair: (pair[1], pair[0] != TrainingVariant(panel)), default=None)
 
     @cached_property
     def panels(self) -> list[Panel]:
-        """The problems whose D_K* under the paper's own settings is known."""
-        return [panel for panel in problems(self.scale) if self.budget(Setting(panel)) is not None]
+        """The problems with a known D_K* under the paper's own training."""
+        return [panel for panel in problems(self.scale) if self.budget(TrainingVariant(panel)) is not None]
 
 
 def draw(rows: Rows, scale: Scale) -> Figure:
-    """Above: contexts, and what is left of D_K* under the best optimiser; below: learning rates over step limits."""
-    found = Found(rows, scale)
+    """Above: contexts, and D_K* with the best optimiser. Below: learning rates and step limits."""
+    found = VariantThresholds(rows, scale)
     with look():
         figure, ((by_length, by_rate, left), below) = panels(2, 3)
         _family(by_length, found, [lengths(panel) for panel in found.panels], LENGTHS)
@@ -139,7 +151,7 @@ def draw(rows: Rows, scale: Scale) -> Figure:
         by_length.set_ylabel("$D_K^*$ by the paper's setting")
         _family(by_rate, found, [target_rates(panel) for panel in found.panels], TARGET_RATES)
         by_rate.set_xlabel("rate of targets ρ (paper: 0.5)")
-        _left(left, found)
+        _best_optimiser(left, found)
         for axes, panel in zip(below, problems(scale), strict=False):
             _optimiser(axes, found, panel)
         for axes in below[len(problems(scale)) :]:
@@ -151,11 +163,14 @@ def draw(rows: Rows, scale: Scale) -> Figure:
 
 
 def _family(
-    axes: Axes, found: Found, families: Sequence[Sequence[Setting]], values: Sequence[int] | Sequence[float]
+    axes: Axes,
+    found: VariantThresholds,
+    families: Sequence[Sequence[TrainingVariant]],
+    values: Sequence[int] | Sequence[float],
 ) -> None:
-    """D_K* of a family of settings over that of the paper's own, a line for each problem."""
+    """D_K* of a family of variants over that of the paper's training, a line for each problem."""
     for place, (panel, family) in enumerate(zip(found.panels, families, strict=True)):
-        paper = found.budget(Setting(panel)) or 1
+        paper = found.budget(TrainingVariant(panel)) or 1
         known = [(x, budget / paper) for x, one in zip(values, family, strict=True) if (budget := found.budget(one))]
         axes.plot(
             [x for x, _ in known], [y for _, y in known], color=PROBLEM_COLOURS[place], marker=MARKERS[place],
@@ -167,10 +182,10 @@ def _family(
     axes.legend(*axes.get_legend_handles_labels())
 
 
-def _left(axes: Axes, found: Found) -> None:
-    """What is left of the paper's D_K* under the best optimiser, beside the degrees of freedom."""
+def _best_optimiser(axes: Axes, found: VariantThresholds) -> None:
+    """D_K* with the best optimiser over the paper's D_K*, and the prediction of the degrees of freedom."""
     for place, panel in enumerate(found.panels):
-        paper, best = found.budget(Setting(panel)) or 1, found.best(panel)
+        paper, best = found.budget(TrainingVariant(panel)) or 1, found.best(panel)
         split = freedom_split(items=panel.items, relations=panel.relations, d_model=panel.d_model, heads=HEADS)
         if best is not None:
             axes.bar(place, best[1] / paper, width=0.55, color=PROBLEM_COLOURS[place], alpha=0.75)
@@ -186,8 +201,8 @@ def _left(axes: Axes, found: Found) -> None:
     axes.set_title("best learning rate and step limit\n(dashes: degrees of freedom)", fontsize=10)
 
 
-def _optimiser(axes: Axes, found: Found, panel: Panel) -> None:
-    """D_K* over the step limit, a line for each learning rate; a cross where nothing in the window works."""
+def _optimiser(axes: Axes, found: VariantThresholds, panel: Panel) -> None:
+    """D_K* against the step limit, a line for each learning rate; a cross if no budget in the window works."""
     paper_steps = panel.run(1, 1, 0, found.scale).steps
     top = max((found.budget(one) or 0 for one in optimisers(panel)), default=0) * 1.15
     for rate, colour in RATE_COLOURS.items():
@@ -212,23 +227,23 @@ def _optimiser(axes: Axes, found: Found, panel: Panel) -> None:
 
 
 def caption(rows: Rows, scale: Scale) -> str:
-    """What each of the three panels says, in numbers."""
-    found = Found(rows, scale)
+    """The numbers of every panel."""
+    found = VariantThresholds(rows, scale)
     if not found.panels:
-        return "No search has come to its end."
+        return "No search has ended."
     parts = [
         f"D_K* by the mean F1 ≥ 0.99 on contexts like those trained on, {len(found.panels[0].seeds(scale))} seeds, "
         "every key width, h a power of two."
     ]
     for panel in found.panels:
-        paper, best = found.budget(Setting(panel)) or 1, found.best(panel)
+        paper, best = found.budget(TrainingVariant(panel)) or 1, found.best(panel)
         at = f"({panel.items}, {panel.d_model}): {paper} as in the paper"
         for name, family in (("ℓ", lengths(panel)), ("ρ", target_rates(panel))):
             values = LENGTHS if name == "ℓ" else TARGET_RATES
             told = [
                 f"{_shown(found.budget(one))} at {value:g}"
                 for value, one in zip(values, family, strict=True)
-                if one in found and one != Setting(panel)
+                if one in found and one != TrainingVariant(panel)
             ]
             at += f"; {name}: {', '.join(told)}"
         if best is not None:
@@ -239,20 +254,22 @@ def caption(rows: Rows, scale: Scale) -> str:
                 f"{steps:,} steps"
             )
         parts.append(at + ".")
-    shares = [best[1] / (found.budget(Setting(panel)) or 1) for panel in found.panels if (best := found.best(panel))]
+    shares = [
+        best[1] / (found.budget(TrainingVariant(panel)) or 1) for panel in found.panels if (best := found.best(panel))
+    ]
     if shares:
         parts.append(
-            f"Of D_K* as the paper trains, {1 - max(shares):.0%} to {1 - min(shares):.0%} is the optimiser's doing, "
-            "as far as these settings show; docs/results/capacity-floor.md has what layers need that are compiled, "
-            "not trained."
+            f"Of D_K* as the paper trains, {1 - max(shares):.0%} to {1 - min(shares):.0%} depends on the optimiser, as "
+            "far as these settings show; docs/results/capacity-floor.md has the key budgets of compiled layers, which "
+            "are not trained."
         )
     return " ".join(parts)
 
 
-def claims(rows: Rows, scale: Scale) -> list[Verdict]:
-    """Nothing of the paper's: it goes past it."""
-    return []
-
-
 def _shown(budget: int | None) -> str:
     return "none" if budget is None else str(budget)
+
+
+BEYOND_SENSITIVITY = Exhibit(
+    "How much of D_K* is the optimiser's doing", runs, draw, caption, searches=searches, collection=BEYOND
+)

@@ -1,4 +1,4 @@
-"""Clocks: how long the query–key channel takes for every split of one key budget, and a construction to be built."""
+"""Clocks: the time of the query–key channel for every split of a key budget, and the time to build a construction."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from manyheads.training.native import training
 if TYPE_CHECKING:
     import torch
 
-Repeated = Callable[[int], object]  # does the same work so many times over
+Repeated = Callable[[int], object]  # does the same work the given number of times
 
-SLICE = 0.02  # seconds of one look at the clock
+SLICE = 0.02  # seconds between two readings of the clock
 
 
 @dataclass(frozen=True)
 class SplitClock(Trial):
-    """Microseconds a context takes for every head count that one key budget is split into, on one core.
+    """The time of one context for every split of one key budget into heads, in microseconds on one core.
 
-    `scores` is what App. C counts, the projections and every head's scores; `training` is a whole step, with the heads
-    joined by max, the loss and its gradients. The head counts take turns, so that a slow moment meets all alike, and
-    the quickest of the rounds counts.
+    The work "scores" is what App. C counts: the projections and every head's scores. "training" is a whole step: also
+    the max over the heads, the loss and its gradients. The head counts take turns, so that a slow moment of the machine
+    affects all of them, and the quickest round counts.
     """
 
     KIND: ClassVar[str] = "clock"
     ALONE: ClassVar[bool] = True
 
-    channel: Literal["torch", "kernel"]  # who computes it
+    channel: Literal["torch", "kernel"]  # the implementation
     work: Literal["scores", "training"]
     d_model: int
     key_budget: int
@@ -48,15 +48,15 @@ class SplitClock(Trial):
     rounds: int
 
     def make(self) -> Scores:
-        """One score for each head count, named after it."""
+        """One score for each head count; its name is the head count."""
         return quickest({str(heads): self._repeated(heads) for heads in self.splits}, rounds=self.rounds, unit=1e-6)
 
     def seconds(self, flops: float) -> float:
-        """A look at the clock for each head count and round, and twice that to get going."""
+        """A slice for each head count and round, and two more to warm up."""
         return len(self.splits) * (self.rounds + 2) * SLICE
 
     def refusal(self) -> str | None:
-        """Torch may not be there, and the kernel knows no step that is not a whole one."""
+        """Torch may not be installed, and the kernel has no step that computes scores only."""
         if self.channel == "torch" and find_spec("torch") is None:
             return "torch is not installed: install manyheads[torch]"
         if self.channel == "kernel" and self.work == "scores":
@@ -64,7 +64,7 @@ class SplitClock(Trial):
         return None
 
     def run(self, heads: int) -> Run:
-        """The run of the paper with this split."""
+        """The run of the paper's protocol with this split."""
         items = max(512, 2 * self.context)
         return Run(items, self.d_model, heads, self.key_budget // heads, seed=0, context=self.context)
 
@@ -76,7 +76,7 @@ class SplitClock(Trial):
 
 @dataclass(frozen=True)
 class BuildClock(Trial):
-    """Seconds that construction II takes to be built, with blocks of d_model and d_k = ⌈C·ln m⌉."""
+    """The time to build construction II with blocks of d_model and d_k = ⌈C·ln m⌉, in seconds."""
 
     KIND: ClassVar[str] = "clock"
     ALONE: ClassVar[bool] = True
@@ -92,7 +92,7 @@ class BuildClock(Trial):
         return int(np.ceil(self.constant * np.log(self.items)))
 
     def make(self) -> Scores:
-        """The quickest of the rounds, and the multiply-adds of the products that it consists of."""
+        """The quickest round, and the number of multiply-adds of its matrix products."""
         graph, embedding = permutation_graph(self.items, seed=0), gaussian(self.items, self.d_model, seed=0)
 
         def build(times: int) -> None:
@@ -100,7 +100,7 @@ class BuildClock(Trial):
                 compressive(Problem(graph, embedding), key_width=self.key_width, seed=0)
 
         blocks = split_sources(graph, size=self.d_model)
-        # each block's own rows times their words, once for the queries and once for the keys
+        # the rows of each block times their signatures, once for the queries and once for the keys
         counted = sum(2 * len(sources) * self.d_model * self.key_width for sources, _ in blocks)
         return {
             **quickest({"build_seconds": build}, rounds=self.rounds),
@@ -109,13 +109,19 @@ class BuildClock(Trial):
         }
 
     def seconds(self, flops: float) -> float:
-        """Rounds of at least a slice each; writing the weights takes about as long as computing them."""
+        """Rounds of at least a slice; writing the weights takes about as long as computing them."""
         once = 2 * 2 * 2 * self.items * self.d_model * self.key_width / flops
         return (self.rounds + 2) * max(SLICE, once)
 
 
 def quickest(works: Mapping[str, Repeated], *, rounds: int, unit: float = 1.0) -> dict[str, float]:
-    """The least time that each work took once, over rounds in which they take turns."""
+    """The least time of each work, over rounds in which the works take turns.
+
+    Args:
+        works: by name.
+        rounds: how often each work is timed.
+        unit: of the result, in seconds.
+    """
     times = {name: _times(work) for name, work in works.items()}
     best = dict.fromkeys(works, np.inf)
     for _ in range(rounds):
@@ -125,7 +131,7 @@ def quickest(works: Mapping[str, Repeated], *, rounds: int, unit: float = 1.0) -
 
 
 def _times(work: Repeated) -> int:
-    """How often the work fills a slice; the first time is slow and does not count."""
+    """The number of repetitions that fill a slice; the first repetition is slow and does not count."""
     work(1)
     times = 1
     while (taken := _timed(work, times)) < SLICE / 2:
@@ -140,7 +146,7 @@ def _timed(work: Repeated, times: int) -> float:
 
 
 def _torch_scores(run: Run) -> Repeated:
-    """The channel as App. C writes it: two projections by all heads' weights at once, then a product for each head."""
+    """The channel of App. C: two projections with the weights of all heads, then a product for each head."""
     import torch
 
     rows, query, key = _tensors(run)
@@ -154,7 +160,7 @@ def _torch_scores(run: Run) -> Repeated:
 
 
 def _torch_step(run: Run) -> Repeated:
-    """The channel, the heads joined by max, a loss and its gradients."""
+    """The channel, the max over the heads, a loss and its gradients."""
     rows, query, key = _tensors(run)
     query.requires_grad_()
     key.requires_grad_()
@@ -169,7 +175,7 @@ def _torch_step(run: Run) -> Repeated:
 
 
 def _tensors(run: Run) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """The rows of one context and the heads' weights side by side."""
+    """The rows of one context, and the weights of all heads in one matrix each."""
     import torch
 
     rows = gaussian(run.items, run.d_model, seed=0)[: run.context]
@@ -185,7 +191,7 @@ def _channel(rows: torch.Tensor, query: torch.Tensor, key: torch.Tensor, heads: 
 
 
 def _on_one_thread(work: Repeated) -> Repeated:
-    """The kernel computes on one core, so torch does too."""
+    """The kernel uses one core, so torch is limited to one thread too."""
     import torch
 
     def repeated(times: int) -> None:

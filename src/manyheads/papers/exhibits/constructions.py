@@ -2,24 +2,117 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
 
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from manyheads.drawing.style import BLUE, GREEN, GREY, VERMILLION, counting_axis, look, panels
-from manyheads.papers.exhibits.builds import Build
-from manyheads.papers.pictures import legend
+from manyheads import construct
+from manyheads.certificate import certify
+from manyheads.drawing.style import BLUE, GREEN, GREY, VERMILLION, counting_axis, legend, look, panels
+from manyheads.layer.layer import Layer
+from manyheads.papers.effort import Scale
+from manyheads.papers.exhibit import Exhibit
 from manyheads.papers.rows import Row, Rows
-from manyheads.papers.scale import Scale
+from manyheads.papers.trial import Scores, Trial
 from manyheads.papers.verdict import Verdict, judged, missing
+from manyheads.problem.embedding_generators import gaussian, one_hot, sparse_binary
+from manyheads.problem.graph_generators import permutation_graph, random_graph, regular_graph
+from manyheads.problem.problem import Problem
 
-TITLE = "Constructions I to IV: how large is a large enough constant?"
+Construction = Literal["I", "II", "III", "IV"]
+ONES = 1 / 32  # the share of ones in the rows of construction III
+
+
+@dataclass(frozen=True)
+class Build(Trial):
+    """A construction of the paper with d_k = ⌈C·ln m⌉, certified with its own threshold and with the best one.
+
+    Construction I takes one-hot items and has one head. II takes Gaussian rows and III sparse binary rows, both with a
+    permutation. IV takes Gaussian rows and a graph with `degree` relations for each item, regular or random.
+    """
+
+    KIND: ClassVar[str] = "build"
+
+    construction: Construction
+    items: int
+    d_model: int
+    block_size: int
+    constant: float
+    seed: int
+    degree: int = 1
+    graph: Literal["permutation", "regular", "random"] = "permutation"
+
+    @property
+    def key_width(self) -> int:
+        """d_k = ⌈C·ln m⌉."""
+        return math.ceil(self.constant * math.log(self.items))
+
+    @property
+    def relations(self) -> int:
+        """m', the number of relations."""
+        return self.items * self.degree
+
+    def problem(self) -> Problem:
+        """The graph over the embedding."""
+        match self.graph:
+            case "permutation":
+                graph = permutation_graph(self.items, seed=self.seed)
+            case "regular":
+                graph = regular_graph(self.items, self.degree, seed=self.seed)
+            case "random":
+                graph = random_graph(self.items, self.relations, seed=self.seed)
+        match self.construction:
+            case "I":
+                return Problem(graph, one_hot(self.items))
+            case "III":
+                return Problem(graph, sparse_binary(self.items, self.d_model, seed=self.seed, density=ONES))
+            case _:
+                return Problem(graph, gaussian(self.items, self.d_model, seed=self.seed))
+
+    def layer(self, problem: Problem) -> Layer:
+        """The layer that the paper's algorithm builds."""
+        width, size, seed = self.key_width, self.block_size, self.seed
+        match self.construction:
+            case "I":
+                return construct.one_hot(problem, key_width=width, seed=seed)
+            case "II":
+                return construct.compressive(problem, key_width=width, block_size=size, seed=seed)
+            case "III":
+                return construct.incoherent(problem, key_width=width, block_size=size, seed=seed)
+            case "IV":
+                return construct.general(problem, key_width=width, block_size=size, seed=seed)
+
+    def make(self) -> Scores:
+        """Whether the layer certifies, and the window of thresholds in units of the layer's own threshold."""
+        problem = self.problem()
+        layer = self.layer(problem)
+        certificate = certify(layer, problem)
+        best = certificate
+        if not certificate.holds and certificate.window[0] < certificate.window[1]:
+            best = certify(construct.calibrate(layer, certificate), problem)
+        low, high = (end / layer.threshold for end in certificate.window)
+        return {
+            "paper": int(certificate.holds),
+            "best": int(best.holds),
+            "false": low,  # the largest score of an unrelated pair
+            "true": high,  # the smallest score of a relation
+            "heads": layer.heads,
+        }
+
+    def seconds(self, flops: float) -> float:
+        """Counted are the projections and the scores of all pairs in every head, for two certificates."""
+        heads = 1 if self.construction == "I" else -(-self.relations // self.block_size)
+        return 3 * 2 * heads * self.key_width * self.items * (self.items + 2 * self.d_model) / flops
+
+
 CONSTANTS = (20.0, 40.0, 80.0, 160.0, 320.0)
 PAPER_SEEDS = 5
-# one problem a line, at C = 1 and seed 0: sizes at which the limit d_k → ∞ leaves a window, for blocks of d_model
+# At C = 1 and seed 0. At these sizes the limit d_k → ∞ leaves a window, for blocks of d_model.
 PROBLEMS = (
     Build("I", 64, 64, 64, 1.0, 0),
     Build("I", 256, 256, 256, 1.0, 0),
@@ -32,7 +125,7 @@ PROBLEMS = (
     Build("IV", 512, 384, 384, 1.0, 0, degree=2, graph="regular"),
     Build("IV", 512, 384, 384, 1.0, 0, degree=2, graph="random"),
 )
-MEANS = {
+CONSTRUCTION_TITLES = {
     "I": "I: one-hot items, one head",
     "II": "II: Gaussian rows",
     "III": "III: sparse binary rows",
@@ -42,20 +135,20 @@ COLOURS = (BLUE, VERMILLION, GREEN)
 
 
 @dataclass(frozen=True)
-class Rung:
-    """All seeds of one problem at one constant."""
+class ConstantResult:
+    """The results of all seeds of one problem at one constant C."""
 
     constant: float
-    paper: int  # how many seeds certify with the paper's threshold
-    best: int  # and with the best one
+    paper: int  # number of seeds that certify with the paper's threshold
+    best: int  # number of seeds that certify with the best threshold
     seeds: int
-    false: float  # the largest score of a false pair over the paper's threshold, in the mean
-    true: float  # the smallest of a true one
+    false: float  # mean over the seeds: the largest score of an unrelated pair over the paper's threshold
+    true: float  # mean over the seeds: the smallest score of a relation over the paper's threshold
     key_budget: int  # the largest over the seeds
 
     @classmethod
-    def of(cls, runs: Sequence[Build], rows: Sequence[Row]) -> Rung:
-        """What the seeds came to."""
+    def of(cls, runs: Sequence[Build], rows: Sequence[Row]) -> ConstantResult:
+        """From the rows of the runs of one problem and constant."""
         scores = [{name: float(value or 0) for name, value in row.scores.items()} for row in rows]
         mean = {name: float(np.mean([one[name] for one in scores])) for name in ("false", "true")}
         paper, best = (int(sum(one[name] for one in scores)) for name in ("paper", "best"))
@@ -74,19 +167,19 @@ def runs(scale: Scale) -> list[Build]:
 
 
 def draw(rows: Rows, scale: Scale) -> Figure:
-    """A panel for each construction: the window of thresholds that it leaves as C grows."""
-    ladders = _ladders(rows, scale)
+    """A panel for each construction: the window of thresholds against C."""
+    results = _results(rows, scale)
     with look():
         figure, grid = panels(2, 2)
-        for axes, (name, title) in zip(grid.flat, MEANS.items(), strict=True):
-            shown = [(problem, ladder) for problem, ladder in ladders.items() if problem.construction == name]
-            for colour, (problem, ladder) in zip(COLOURS, shown, strict=False):
-                x = [rung.constant for rung in ladder]
-                axes.plot(x, [rung.false for rung in ladder], color=colour, linestyle="--")
-                axes.plot(x, [rung.true for rung in ladder], color=colour, label=_size(problem))
-                done = [rung for rung in ladder if rung.paper == rung.seeds]
-                for ends in ([rung.false for rung in done], [rung.true for rung in done]):
-                    axes.plot([rung.constant for rung in done], ends, color=colour, marker="o", linestyle="none")
+        for axes, (name, title) in zip(grid.flat, CONSTRUCTION_TITLES.items(), strict=True):
+            shown = [(problem, line) for problem, line in results.items() if problem.construction == name]
+            for colour, (problem, line) in zip(COLOURS, shown, strict=False):
+                x = [result.constant for result in line]
+                axes.plot(x, [result.false for result in line], color=colour, linestyle="--")
+                axes.plot(x, [result.true for result in line], color=colour, label=_size(problem))
+                done = [result for result in line if result.paper == result.seeds]
+                for ends in ([result.false for result in done], [result.true for result in done]):
+                    axes.plot([result.constant for result in done], ends, color=colour, marker="o", linestyle="none")
             axes.axhline(1, color=GREY, linestyle=":", linewidth=1.2)
             axes.set_xscale("log")
             counting_axis(axes.xaxis)
@@ -109,28 +202,28 @@ def draw(rows: Rows, scale: Scale) -> Figure:
 
 def caption(rows: Rows, scale: Scale) -> str:
     """The constant that each problem needs."""
-    shown = "; ".join(_shown(problem, ladder) for problem, ladder in _ladders(rows, scale).items())
+    shown = "; ".join(_shown(problem, line) for problem, line in _results(rows, scale).items())
     return (
-        "Solid: the smallest score of a relation, dashed: the largest of any other pair, over the paper's threshold; "
-        "they have to lie on both sides of 1, and dots mark where every seed certifies over all pairs. The smallest C "
-        f"of those tried from which on all certify, and its D_K: {shown}. The paper proves that there is such a C and "
-        "leaves it open."
+        "Solid: the smallest score of a relation, dashed: the largest score of any other pair, both over the paper's "
+        "threshold; they have to lie on both sides of 1. Dots: every seed certifies over all pairs. For each problem "
+        f"the smallest tried C such that it and all larger ones certify, and its D_K: {shown}. The paper proves that "
+        "such a C exists and gives no value."
     )
 
 
 def claims(rows: Rows, scale: Scale) -> list[Verdict]:
     """Claim 18a."""
     says = "constructions I–IV (max) recover the graph in every context, with the stated budgets for a large enough C"
-    ladders = _ladders(rows, scale)
-    if len(ladders) < len(_problems(scale)) or {problem.construction for problem in ladders} < set(MEANS):
-        return [missing("18a", says, f"{len(ladders)} of {len(PROBLEMS)} problems were built")]
-    measured = "; ".join(_shown(problem, ladder) for problem, ladder in ladders.items())
-    works = {problem.construction for problem, ladder in ladders.items() if _needed(ladder, "paper") is not None}
+    results = _results(rows, scale)
+    if len(results) < len(_problems(scale)) or {problem.construction for problem in results} < set(CONSTRUCTION_TITLES):
+        return [missing("18a", says, f"{len(results)} of {len(PROBLEMS)} problems were built")]
+    measured = "; ".join(_shown(problem, line) for problem, line in results.items())
+    works = {problem.construction for problem, line in results.items() if _needed(line, "paper") is not None}
     why = (
         "yardstick: each construction certifies with the paper's threshold from some C on, at one size or more; below "
         "d_model of about 50·ln m only another threshold, or none, separates (docs/results/constructions.md)"
     )
-    return [judged("18a", says, measured, works == set(MEANS), why)]
+    return [judged("18a", says, measured, works == set(CONSTRUCTION_TITLES), why)]
 
 
 def _problems(scale: Scale) -> list[Build]:
@@ -146,23 +239,23 @@ def _seeds(problem: Build, constant: float, scale: Scale) -> list[Build]:
     return [replace(problem, constant=constant, seed=seed) for seed in seeds]
 
 
-def _ladders(rows: Rows, scale: Scale) -> dict[Build, list[Rung]]:
-    """The rungs of every problem that was built to the end."""
-    ladders = {}
+def _results(rows: Rows, scale: Scale) -> dict[Build, list[ConstantResult]]:
+    """The results by constant, of every problem whose runs all have a row."""
+    results = {}
     for problem in _problems(scale):
         steps = [_seeds(problem, constant, scale) for constant in _constants(scale)]
-        if all(run.id in rows for step in steps for run in step):
-            ladders[problem] = [Rung.of(step, rows.of(step)) for step in steps]
-    return ladders
+        if all(rows.have_all(step) for step in steps):
+            results[problem] = [ConstantResult.of(step, rows.of(step)) for step in steps]
+    return results
 
 
-def _needed(ladder: Sequence[Rung], threshold: str) -> Rung | None:
-    """The first rung from which on all seeds certify; None where the last does not."""
+def _needed(line: Sequence[ConstantResult], threshold: str) -> ConstantResult | None:
+    """The smallest constant such that all seeds certify at it and at all larger ones; None if there is none."""
     needed = None
-    for rung in reversed(ladder):
-        if getattr(rung, threshold) < rung.seeds:
+    for result in reversed(line):
+        if getattr(result, threshold) < result.seeds:
             break
-        needed = rung
+        needed = result
     return needed
 
 
@@ -171,12 +264,22 @@ def _size(problem: Build) -> str:
     return f"({problem.items}, {problem.d_model}){kind}"
 
 
-def _shown(problem: Build, ladder: Sequence[Rung]) -> str:
-    paper, best = _needed(ladder, "paper"), _needed(ladder, "best")
+def _shown(problem: Build, line: Sequence[ConstantResult]) -> str:
+    paper, best = _needed(line, "paper"), _needed(line, "best")
     if paper is not None:
         found = f"C = {paper.constant:g}, D_K = {paper.key_budget:,}"
     elif best is not None:
         found = f"only with the best threshold, C = {best.constant:g}, D_K = {best.key_budget:,}"
     else:
-        found = f"none up to C = {ladder[-1].constant:g}"
+        found = f"none up to C = {line[-1].constant:g}"
     return f"{problem.construction} {_size(problem)}: {found}"
+
+
+CONSTRUCTIONS = Exhibit(
+    "Constructions I to IV: how large is a large enough constant?",
+    runs,
+    draw,
+    caption,
+    claims,
+    work=frozenset({"trial"}),
+)

@@ -8,35 +8,35 @@ from matplotlib.figure import Figure
 
 from manyheads.capacity import Point, points
 from manyheads.capacity.thresholds import TARGET
-from manyheads.drawing.style import look, panels
-from manyheads.papers.exhibits.builds import Build
+from manyheads.drawing.capacity import curve_panel, label_curves
+from manyheads.drawing.style import look, panels, power_axis, shared_legend
+from manyheads.papers.effort import Scale
+from manyheads.papers.exhibit import Exhibit
+from manyheads.papers.exhibits.constructions import Build
 from manyheads.papers.panel import Panel
-from manyheads.papers.pictures import curve_panel, power_axis
 from manyheads.papers.rows import Rows
-from manyheads.papers.scale import Scale
 from manyheads.papers.trial import one_hot_name
 from manyheads.papers.verdict import Verdict, judged, missing
 from manyheads.sweep.store.record import Meant
 from manyheads.training import Run
 
-TITLE = "No compression: as many dimensions as items"
 SIZES = (32, 64, 128)
 EMBEDDINGS = ("Gaussian", "one-hot")
 PANELS = tuple(Panel(size, size, paper_seeds=5) for size in SIZES)
 MOST_HEADS = 8
 CONSTANT = 80.0  # C of construction I's d_k = ⌈C·ln m⌉; the proof asks for 170
-MORE = 1.5  # so many times the key budget of several heads are still "one suffices"
+MORE = 1.5  # one head suffices if it needs at most this multiple of the key budget of several heads
 Curves = dict[tuple[str, int], list[Point]]
 
 
 def runs(scale: Scale) -> list[Meant]:
-    """Gaussian rows and one-hot items at each size, and construction I, which has one head by design."""
+    """Gaussian rows and one-hot items at each size, and construction I, which has one head."""
     trained = [run for embedding in EMBEDDINGS for panel in _panels(scale) for run in _runs(panel, embedding, scale)]
     return [*trained, *_builds(scale)]
 
 
 def draw(rows: Rows, scale: Scale) -> Figure:
-    """A row of panels for each embedding, the items growing to the right."""
+    """A row of panels for each embedding; the number of items grows to the right."""
     found = _curves(rows, scale)
     with look():
         figure, grid = panels(len(EMBEDDINGS), len(_panels(scale)))
@@ -46,14 +46,8 @@ def draw(rows: Rows, scale: Scale) -> Figure:
                 curve_panel(axes, found.get((embedding, size), []))
                 power_axis(axes.xaxis, (2, 3, 4, 5, 6, 8, 10, 12, 16))
                 axes.set_title(f"{embedding}, m = $d_{{model}}$ = {size}")
-        for axes in grid[-1]:
-            axes.set_xlabel("key budget $D_K = h·d_k$")
-        for axes in grid[:, 0]:
-            axes.set_ylabel("mean test micro-F1")
-        handles = {
-            label: handle for axes in grid.flat for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
-        }
-        figure.legend(list(handles.values()), list(handles), loc="outside right center")
+        label_curves(grid, "mean test micro-F1")
+        shared_legend(figure, grid.flat)
     return figure
 
 
@@ -112,7 +106,7 @@ def _runs(panel: Panel, embedding: str, scale: Scale) -> list[Run]:
 
 
 def _curves(rows: Rows, scale: Scale) -> Curves:
-    """The points of every problem that was run to the end."""
+    """The points of every problem whose runs all have a row."""
     found = {}
     for embedding in EMBEDDINGS:
         for panel in _panels(scale):
@@ -140,3 +134,13 @@ def _suffices(line: list[Point]) -> bool:
 def _shown(embedding: str, size: int, line: list[Point]) -> str:
     single, several = (_single(line) or "none", _several(line) or "none")
     return f"{embedding}, m = {size}: {single} with one head, {several} with several"
+
+
+NO_COMPRESSION = Exhibit(
+    "No compression: as many dimensions as items",
+    runs,
+    draw,
+    caption,
+    claims,
+    work=frozenset({"layer", "trial"}),
+)

@@ -1,4 +1,4 @@
-"""Sec. 5 and 8 made visible: the key budget of one head against that of several, within the construction."""
+"""Sec. 5 and 8: the key budget that construction II needs with one head and with several."""
 
 from __future__ import annotations
 
@@ -9,15 +9,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from manyheads.bounds.upper import many_heads_key_budget, single_head_key_budget
-from manyheads.drawing.style import BLUE, VERMILLION, counting_axis, look, panels
+from manyheads.drawing.style import BLUE, VERMILLION, counting_axis, look, panels, power_axis
 from manyheads.layer.rules import MAX, SOFTMAX, Rule
-from manyheads.papers.exhibits.widths import NeededWidth
-from manyheads.papers.pictures import power_axis
+from manyheads.papers.effort import Scale
+from manyheads.papers.exhibit import Exhibit
+from manyheads.papers.exhibits.softmax_trials import NeededWidth
 from manyheads.papers.rows import Rows
-from manyheads.papers.scale import Scale
-from manyheads.papers.verdict import Verdict
 
-TITLE = "One head or many: the construction's key budget"
 D_MODEL = 256
 SIZES = (32, 64, 128, 256, 512, 1024)
 HEADS = (1, 2, 4, 8, 16)
@@ -25,19 +23,19 @@ RULES = (MAX, SOFTMAX)
 CONTEXT, CONTEXTS = 32, 30
 DRAWS, QUICK_DRAWS = 5, 2
 PAPER_SEEDS = 2
-BUDGET_PER_ITEM = 16  # where a search gives up
+BUDGET_PER_ITEM = 16  # a search ends at a key budget of this many times m
 
 
 @dataclass(frozen=True)
-class Needed:
-    """What so many heads need at one size, all seeds considered."""
+class NeededBudget:
+    """The key budget that a head count needs at one size, over all seeds."""
 
     heads: int
-    key_budget: float | None  # the geometric mean over the seeds; None where one of them has no width
-    limit_wrong: float  # the share of relations wrong in the limit, in the mean
+    key_budget: float | None  # the geometric mean over the seeds; None if a seed has no width
+    limit_wrong: float  # the share of relations wrong in the limit d_k → ∞, mean over the seeds
 
 
-Sizes = dict[int, list[Needed]]
+Sizes = dict[int, list[NeededBudget]]
 
 
 def runs(scale: Scale) -> list[NeededWidth]:
@@ -48,7 +46,7 @@ def runs(scale: Scale) -> list[NeededWidth]:
 
 
 def draw(rows: Rows, scale: Scale) -> Figure:
-    """D_K over m/d_model, one head and the best of several; a cross where no width works, with its error."""
+    """D_K against m for one head and for the best of several; a cross if no width works, with the share of errors."""
     with look():
         figure, (line,) = panels(1, 2)
         for axes, rule in zip(line, RULES, strict=True):
@@ -62,19 +60,15 @@ def draw(rows: Rows, scale: Scale) -> Figure:
 
 
 def caption(rows: Rows, scale: Scale) -> str:
-    """The crossover under both rules, and where one head has no width."""
+    """The key budgets under both rules, and the size from which several heads need less."""
     parts = [f"Under {rule}: {_shown(_needed(rule, rows, scale))}" for rule in RULES]
     return (
         f"Construction II over Gaussian rows, d_model = {D_MODEL}: the smallest D_K at which every draw separates with "
         f"the best threshold, h up to {HEADS[-1]}. {'. '.join(parts)}. Dashed: the growth that Sec. 5 and 8 derive, "
         "(m/d)²·ln m for one head and (m/d)·ln m for many, with (ln ℓ)² under softmax, through the middle of the "
-        "points; it leaves out the mean of the leakage, which no width shrinks, until one head has no width at all."
+        "points. It does not include the mean of the leakage, which a larger width does not reduce; for large m one "
+        "head has no width at all because of it."
     )
-
-
-def claims(rows: Rows, scale: Scale) -> list[Verdict]:
-    """The paper derives this and claims no numbers."""
-    return []
 
 
 def _sizes(scale: Scale) -> list[int]:
@@ -83,7 +77,7 @@ def _sizes(scale: Scale) -> list[int]:
 
 
 def _seeds(rule: Rule, items: int, heads: int, scale: Scale) -> list[NeededWidth]:
-    """One seed is enough for a sketch."""
+    """The runs of one point; a quick reproduction has one seed."""
     seeds = range(scale.seeds or (1 if scale.quick else PAPER_SEEDS))
     context = (0, 0) if rule is MAX else (CONTEXT, CONTEXTS)
     draws, budget = QUICK_DRAWS if scale.quick else DRAWS, BUDGET_PER_ITEM * items
@@ -91,28 +85,28 @@ def _seeds(rule: Rule, items: int, heads: int, scale: Scale) -> list[NeededWidth
 
 
 def _needed(rule: Rule, rows: Rows, scale: Scale) -> Sizes:
-    """What was found at every size that was searched to the end."""
+    """By size, the needs of every head count, where all runs have a row."""
     found = {}
     for items in _sizes(scale):
         by_heads = [(heads, _seeds(rule, items, heads, scale)) for heads in HEADS]
-        if all(run.id in rows for _, wanted in by_heads for run in wanted):
+        if all(rows.have_all(wanted) for _, wanted in by_heads):
             found[items] = [_one(heads, wanted, rows) for heads, wanted in by_heads]
     return found
 
 
-def _one(heads: int, wanted: list[NeededWidth], rows: Rows) -> Needed:
+def _one(heads: int, wanted: list[NeededWidth], rows: Rows) -> NeededBudget:
     widths = [row.scores["key_width"] for row in rows.of(wanted)]
     wrong = float(np.mean([row.scores["limit_wrong"] or 0.0 for row in rows.of(wanted)]))
     known = [width for width in widths if width]
     budget = heads * float(np.exp(np.mean(np.log(known)))) if len(known) == len(widths) else None
-    return Needed(heads, budget, wrong)
+    return NeededBudget(heads, budget, wrong)
 
 
-def _single(found: list[Needed]) -> Needed:
+def _single(found: list[NeededBudget]) -> NeededBudget:
     return next(one for one in found if one.heads == 1)
 
 
-def _best(found: list[Needed]) -> Needed | None:
+def _best(found: list[NeededBudget]) -> NeededBudget | None:
     return min(
         (one for one in found if one.heads > 1 and one.key_budget), key=lambda one: one.key_budget or 0, default=None
     )
@@ -131,7 +125,7 @@ def _panel(axes: Axes, found: Sizes, *, softmax: bool) -> None:
             continue
         x, y = np.array([m for m, _ in points], dtype=float), np.array([budget for _, budget in points], dtype=float)
         axes.plot(x, y, color=colour, marker=marker, label=name)
-        crowded = x >= D_MODEL  # the growth is derived for the compressive regime
+        crowded = x >= D_MODEL  # the growth is derived for m ≥ d_model
         if not crowded.any():
             continue
         through = float(np.exp(np.log(y / law(items=x, d_model=D_MODEL, context_length=context))[crowded].mean()))
@@ -174,13 +168,16 @@ def _shown(found: Sizes) -> str:
     )
 
 
-def _beats(best: Needed, single: Needed) -> bool:
+def _beats(best: NeededBudget, single: NeededBudget) -> bool:
     return single.key_budget is None or (best.key_budget or 0) < single.key_budget
 
 
-def _absent(single: Needed) -> str:
+def _absent(single: NeededBudget) -> str:
     return (
         f"no width ({single.limit_wrong:.1%} of the relations wrong in the limit)"
         if single.limit_wrong
         else f"none up to a D_K of {BUDGET_PER_ITEM}·m"
     )
+
+
+ONE_OR_MANY = Exhibit("One head or many: the construction's key budget", runs, draw, caption, work=frozenset({"trial"}))

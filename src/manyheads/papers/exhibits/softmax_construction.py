@@ -8,14 +8,13 @@ from matplotlib.figure import Figure
 from scipy.stats import binomtest
 
 from manyheads.bounds.upper import softmax_key_width
-from manyheads.drawing.style import BLUE, GREY, VERMILLION, look, panels
-from manyheads.papers.exhibits.sampled import SampledContexts
-from manyheads.papers.pictures import power_axis
+from manyheads.drawing.style import BLUE, GREY, VERMILLION, look, panels, power_axis
+from manyheads.papers.effort import Scale
+from manyheads.papers.exhibit import Exhibit
+from manyheads.papers.exhibits.softmax_trials import SampledContexts
 from manyheads.papers.rows import Rows
-from manyheads.papers.scale import Scale
 from manyheads.papers.verdict import Verdict, judged, missing
 
-TITLE = "The softmax construction in random contexts"
 SIZES = ((512, 256), (1024, 512))  # m/d_model = 2: with blocks of d_model, two heads as published
 MENDED_HEADS = 16  # blocks of m/16 when mended
 LENGTHS = (16, 32, 64, 128, 256)
@@ -30,15 +29,15 @@ KINDS = {
 
 
 @dataclass(frozen=True)
-class Share:
-    """So many of so many independent contexts were wrong."""
+class ErrorShare:
+    """The share of wrong contexts among independent ones."""
 
     wrong: int
-    of: int
+    of: int  # all contexts
 
     @property
     def share(self) -> float:
-        """Their share."""
+        """wrong/of."""
         return self.wrong / self.of
 
     @property
@@ -52,11 +51,11 @@ class Share:
         return f"{self.wrong} of {self.of} ({low:.1%} to {high:.1%})"
 
 
-Shares = dict[str, Share]
+Shares = dict[str, ErrorShare]
 
 
 def runs(scale: Scale) -> list[SampledContexts]:
-    """Both variants at every size and length."""
+    """Both variants, as published and mended, at every size and length."""
     return [
         run
         for size in _sizes(scale)
@@ -100,19 +99,19 @@ def draw(rows: Rows, scale: Scale) -> Figure:
 
 
 def caption(rows: Rows, scale: Scale) -> str:
-    """The longest contexts, in numbers."""
+    """The shares of errors in the longest contexts."""
     found = _shares(rows, scale)
     shown = "; ".join(_shown(at, shares) for at, shares in found.items() if at[2] == _lengths(scale)[-1])
     return (
-        "Wrong: any pair of the source's row. As published the threshold is ½ and the logits have no scale; mended, "
-        "both are chosen on other contexts and the blocks are smaller. Contexts are independent given the layers, so "
-        f"the intervals are Clopper and Pearson's. {shown}. Theorem 8.1 promises a context without any error, with "
-        "probability 1 − m^−3, for constants that it leaves open."
+        "A source is wrong if any pair of its row is wrong. As published the threshold is ½ and the logits have no "
+        "scale; mended, both are chosen on other contexts and the blocks are smaller. Contexts are independent given "
+        f"the layers, so the intervals are Clopper and Pearson's. {shown}. Theorem 8.1 promises a context without any "
+        "error, with probability 1 − m^−3, for constants that it does not give."
     )
 
 
 def claims(rows: Rows, scale: Scale) -> list[Verdict]:
-    """Claim 18b, as published; the mended variant stands beside it."""
+    """Claim 18b, judged as published; the mended variant is shown for comparison."""
     says = "softmax construction: for a fixed context of length ℓ ≥ C_ℓ·max(h, ln m), every pair is right w.h.p."
     found = _shares(rows, scale)
     wanted, longest = 2 * len(_sizes(scale)) * len(_lengths(scale)), _lengths(scale)[-1]
@@ -123,8 +122,8 @@ def claims(rows: Rows, scale: Scale) -> list[Verdict]:
     measured = "; ".join(_shown(at, shares) for at, shares in last.items())
     why = (
         f"yardstick: as published, with ℓ = {longest}, at most {ALLOWED:.0%} of the contexts have an error, with 95 % "
-        "confidence. Without a scale the logits of the other heads are as loud as √d_k times the embedding's overlaps, "
-        "and a source whose target is absent attends to somebody"
+        "confidence. Without a scale the logits of the other heads are √d_k times the embedding's overlaps, and a "
+        "source whose target is absent attends to some other item"
     )
     return [judged("18b", says, measured, holds, why)]
 
@@ -149,7 +148,7 @@ def _seeds(size: tuple[int, int], mended: bool, length: int, scale: Scale) -> li
 
 
 def _shares(rows: Rows, scale: Scale) -> dict[tuple[tuple[int, int], bool, int], Shares]:
-    """All seeds' contexts together, for every point that has them all."""
+    """The shares over the contexts of all seeds, at every point whose runs all have a row."""
     found = {}
     for size in _sizes(scale):
         for mended in (False, True):
@@ -163,9 +162,9 @@ def _shares(rows: Rows, scale: Scale) -> dict[tuple[tuple[int, int], bool, int],
                     for name in ("present", "present_wrong", "absent", "absent_wrong", "wrong")
                 }
                 found[size, mended, length] = {
-                    "present": Share(total["present_wrong"], total["present"]),
-                    "absent": Share(total["absent_wrong"], total["absent"]),
-                    "whole": Share(total["wrong"], sum(run.contexts for run in wanted)),
+                    "present": ErrorShare(total["present_wrong"], total["present"]),
+                    "absent": ErrorShare(total["absent_wrong"], total["absent"]),
+                    "whole": ErrorShare(total["wrong"], sum(run.contexts for run in wanted)),
                 }
     return found
 
@@ -176,3 +175,8 @@ def _shown(at: tuple[tuple[int, int], bool, int], shares: Shares) -> str:
         f"({items}, {d_model}), ℓ = {length}, {'mended' if mended else 'as published'}: wrong with the target present "
         f"{shares['present']}, absent {shares['absent']}, contexts with an error {shares['whole']}"
     )
+
+
+SOFTMAX_CONSTRUCTION = Exhibit(
+    "The softmax construction in random contexts", runs, draw, caption, claims, work=frozenset({"trial"})
+)

@@ -1,1 +1,1 @@
-"""The head-count paper (arXiv 2510.06662): its tables and figures, a module each."""
+"""Exhibits of the head-count paper (arXiv 2510.06662) and their page."""

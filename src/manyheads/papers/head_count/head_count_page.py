@@ -1,15 +1,13 @@
-"""docs/head-count.md: the paper on head counts, again, from the rows alone."""
+"""The page of the head-count paper in Markdown, made from the rows."""
 
 from __future__ import annotations
 
-from typing import cast
-
 from manyheads.bounds.head_bounds import retrieval_bounds
-from manyheads.papers.exhibit import exhibit, needed
-from manyheads.papers.head_count.retrieval_setting import LENGTHS, Tabled, table
-from manyheads.papers.page import GUESSES, tally, verdict_table
-from manyheads.papers.reasons import reasons
-from manyheads.papers.reproduction import Reproduction, Shown
+from manyheads.papers.exhibit import needed
+from manyheads.papers.head_count.head_count_setting import LENGTHS
+from manyheads.papers.paper_page import GUESSES, machine_line, picture_and_caption, tally, verdict_table
+from manyheads.papers.reproduction import ExhibitReport, Reproduction
+from manyheads.papers.verdict import likely_reasons
 from manyheads.retrieval.retrieval_run import RetrievalRun
 
 NAME, PICTURES = "head-count.md", "head-count"
@@ -33,9 +31,9 @@ CHOICES = """
 
 
 def page(made: Reproduction) -> str:
-    """Verdicts, then the tables beside the paper's and the pictures, then choices."""
+    """The page: verdicts, then pictures and tables with the paper's numbers, then choices."""
     quick = "**Quick: a sketch with 2 seeds and short sequences, not the reproduction.**" if made.scale.quick else ""
-    differs = "" if made.scale.quick else reasons(made.verdicts)
+    differs = "" if made.scale.quick else likely_reasons(made.verdicts)
     parts = [
         "# How many heads retrieve D things",
         INTRODUCTION,
@@ -43,7 +41,7 @@ def page(made: Reproduction) -> str:
         "## Verdicts",
         tally(made.verdicts),
         verdict_table(made.verdicts),
-        *(part for one in made.shown for part in _section(one, made)),
+        *(part for one in made.exhibits for part in _section(one, made)),
         *(["## What differs, and the likeliest reason", GUESSES, differs] if differs else []),
         "## What the lower bound says here",
         _bound(),
@@ -55,18 +53,13 @@ def page(made: Reproduction) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _section(one: Shown, made: Reproduction) -> list[str]:
-    missing = f" {one.runs - one.done:,} of its {one.runs:,} runs are missing." if one.done < one.runs else ""
-    drawn = [f"![{one.title}]({PICTURES}/{one.name}.png)"] if one.done else []
-    parts = [f"## {one.title}", *drawn, one.caption + missing]
-    if one.done:
-        settings = cast(Tabled, exhibit(one.name)).settings(made.scale)
-        parts += [f"{setting.title}:\n\n{table(setting, made.rows, made.scale)}" for setting in settings]
-    return parts
+def _section(one: ExhibitReport, made: Reproduction) -> list[str]:
+    tables = one.exhibit.tables(made.rows, made.scale) if one.done else []
+    return [f"## {one.title}", *picture_and_caption(one, PICTURES), *tables]
 
 
 def _bound() -> str:
-    """The theorem at the experiment's own sizes."""
+    """The lower bound of the theorem at the sizes of the experiment."""
     bounds = retrieval_bounds(dimension=4, length=LENGTHS[-1], width=8)
     told = [
         f"h = {one.heads}: k = {one.exponent:.2f}"
@@ -81,7 +74,7 @@ def _bound() -> str:
 
 
 def _protocol(made: Reproduction) -> str:
-    run = next(run for one in made.shown for run in needed([one.name], made.scale) if isinstance(run, RetrievalRun))
+    run = next(run for one in made.exhibits for run in needed([one.name], made.scale) if isinstance(run, RetrievalRun))
     return (
         f"Adam at {run.learning_rate:g} (β1 {run.beta1:g}, β2 {run.beta2:g}), warmed up for {run.warm_up} steps and "
         f"falling to 0 along a cosine, batches of {run.batch}, {run.steps:,} steps, first weights normal of variance "
@@ -91,10 +84,7 @@ def _protocol(made: Reproduction) -> str:
 
 
 def _made(made: Reproduction) -> str:
-    runs = needed([one.name for one in made.shown], made.scale)
+    runs = needed([one.name for one in made.exhibits], made.scale)
     rows = made.rows.of(runs)
-    machine = ", ".join(f"{name} {value}" for name, value in sorted(made.rows.machine.items()))
-    return (
-        f"{len(rows):,} of {len(runs):,} runs, {sum(row.seconds for row in rows) / 3600:.1f} hours of a core in all. "
-        f"Machine: {machine or 'unknown'}."
-    )
+    hours = sum(row.seconds for row in rows) / 3600
+    return f"{len(rows):,} of {len(runs):,} runs, {hours:.1f} hours of a core in all. {machine_line(made)}"

@@ -1,4 +1,4 @@
-"""Setting: one table of the paper on head counts (arXiv 2510.06662): NMSE over head counts and lengths."""
+"""RetrievalSetting: one table of the head-count paper (arXiv 2510.06662), NMSE by head count and length."""
 
 from __future__ import annotations
 
@@ -6,48 +6,46 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from statistics import fmean, stdev
-from typing import Protocol
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
-from manyheads.drawing.style import GREY, look, panels
-from manyheads.papers.pictures import legend
+from manyheads.drawing.style import GREY, legend, look, panels
+from manyheads.papers.effort import Scale
 from manyheads.papers.rows import Rows
-from manyheads.papers.scale import Scale
 from manyheads.retrieval.retrieval_run import RetrievalRun
 
 LENGTHS = (8, 16, 32, 64, 128)
 HEADS = (1, 2, 3, 4, 5)
-LONG = 32
+LONG = 32  # a quick reproduction has no longer sequences
 SEEDS = 3
 COLOURS = {length: to_hex(mpl.colormaps["viridis"](place / len(LENGTHS))) for place, length in enumerate(LENGTHS)}
 HEAD_COLOURS = {heads: to_hex(mpl.colormaps["plasma"](place / (len(HEADS) + 0.5))) for place, heads in enumerate(HEADS)}
 MARKERS = dict(zip(LENGTHS, "osD^v", strict=True))
 
-Point = tuple[int, int]  # heads, length
+HeadsAndLength = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Setting:
-    """What is varied over, what is fixed, and the numbers that the paper prints (means over its seeds)."""
+class RetrievalSetting:
+    """The head counts and lengths of a table, its fixed sizes, and the paper's numbers (means over its seeds)."""
 
     title: str
     dimension: int = 4
     layers: int = 1
     mlp_width: int = 32
-    head_width: int | None = None  # n, the same for every head count; or
-    embedding: int | None = None  # E, nearest to which n·h is
+    head_width: int | None = None  # n, the same for every head count
+    embedding: int | None = None  # E; in place of head_width, n is E/h rounded up
     task: str = "maxima"
     lengths: tuple[int, ...] = LENGTHS
     heads: tuple[int, ...] = HEADS
     examples: tuple[int, int] = (8_000, 2_000)
-    paper: Mapping[Point, float] = field(default_factory=dict, hash=False)
+    paper: Mapping[HeadsAndLength, float] = field(default_factory=dict, hash=False)
 
     def width(self, heads: int) -> int:
-        """n; where E is fixed and does not divide, the whole number above E/h, so that no head is narrower."""
+        """n, the width of a head; with a fixed E it is E/h rounded up."""
         return self.head_width if self.head_width is not None else -(-(self.embedding or 0) // heads)
 
     def seeds(self, scale: Scale) -> range:
@@ -55,7 +53,7 @@ class Setting:
         return range(scale.seeds or (2 if scale.quick else SEEDS))
 
     def run(self, heads: int, length: int, seed: int, scale: Scale) -> RetrievalRun:
-        """One run."""
+        """The run with this head count, length and seed."""
         return RetrievalRun(
             self.dimension,
             length,
@@ -71,16 +69,16 @@ class Setting:
         )
 
     def measured_lengths(self, scale: Scale) -> tuple[int, ...]:
-        """A sketch has no long sequences."""
+        """The lengths of this scale."""
         return tuple(length for length in self.lengths if length <= LONG) if scale.quick else self.lengths
 
     def runs(self, scale: Scale) -> list[RetrievalRun]:
-        """Every run, the longest first, so that no worker is left with one at the end."""
+        """Every run, the longest first, so that no worker has a long run at the end."""
         return list(_runs(self, scale))
 
-    def nmse(self, rows: Rows, scale: Scale) -> dict[Point, list[float]]:
-        """NMSE of every seed at each point that has all of them; a run that diverged leaves its point out."""
-        found: dict[Point, list[float]] = {}
+    def nmse(self, rows: Rows, scale: Scale) -> dict[HeadsAndLength, list[float]]:
+        """The NMSE of every seed, at each point where all seeds have one; a diverged run has none."""
+        found: dict[HeadsAndLength, list[float]] = {}
         for run, value in rows.scores(self.runs(scale), "nmse"):
             found.setdefault((run.heads, run.length), []).append(value)
         return {point: values for point, values in found.items() if len(values) == len(self.seeds(scale))}
@@ -90,25 +88,18 @@ class Setting:
         return len(self.nmse(rows, scale)) == len(self.heads) * len(self.measured_lengths(scale))
 
 
-@cache  # tables, figures and claims ask for the same runs, and their ids take time
-def _runs(setting: Setting, scale: Scale) -> tuple[RetrievalRun, ...]:
+@cache  # tables, figures and claims ask for the same runs, and an id takes 0.1 ms
+def _runs(setting: RetrievalSetting, scale: Scale) -> tuple[RetrievalRun, ...]:
     return tuple(
         setting.run(heads, length, seed, scale)
         for length in sorted(setting.measured_lengths(scale), reverse=True)
-        for heads in setting.heads  # seeds side by side: what trains in one call comes together
+        for heads in setting.heads  # the seeds of a point are neighbours: they train in one call
         for seed in setting.seeds(scale)
     )
 
 
-class Tabled(Protocol):
-    """An exhibit that has tables."""
-
-    def settings(self, scale: Scale) -> list[Setting]:
-        """One setting a table."""
-
-
-def table(setting: Setting, rows: Rows, scale: Scale) -> str:
-    """Markdown: mean ± standard deviation over the seeds, the best seed, and the paper's mean where it prints one."""
+def table(setting: RetrievalSetting, rows: Rows, scale: Scale) -> str:
+    """The table in Markdown: mean ± standard deviation of the seeds, the best seed, and the paper's mean if printed."""
     found, lengths = setting.nmse(rows, scale), setting.measured_lengths(scale)
     lines = [
         "| NMSE | " + " | ".join(f"T = {length}" for length in lengths) + " |",
@@ -129,8 +120,8 @@ def _spread(values: list[float]) -> float:
     return stdev(values) if len(values) > 1 else 0.0
 
 
-def over_heads(axes: Axes, setting: Setting, rows: Rows, scale: Scale) -> None:
-    """The best seed's NMSE over the head count, a line for each length, as the paper's Figure 1a draws it."""
+def over_heads(axes: Axes, setting: RetrievalSetting, rows: Rows, scale: Scale) -> None:
+    """The best seed's NMSE against the head count, a line for each length, as in the paper's Figure 1a."""
     found = setting.nmse(rows, scale)
     for length in setting.measured_lengths(scale):
         line = [(heads, min(found[heads, length])) for heads in setting.heads if (heads, length) in found]
@@ -149,8 +140,8 @@ def over_heads(axes: Axes, setting: Setting, rows: Rows, scale: Scale) -> None:
     axes.set_title(setting.title)
 
 
-def over_lengths(axes: Axes, setting: Setting, rows: Rows, scale: Scale) -> None:
-    """The mean NMSE over the length, a line for each head count; dashed what the paper prints."""
+def over_lengths(axes: Axes, setting: RetrievalSetting, rows: Rows, scale: Scale) -> None:
+    """The mean NMSE against the length, a line for each head count; dashed: the paper's numbers."""
     found = setting.nmse(rows, scale)
     for heads in setting.heads:
         colour = HEAD_COLOURS[heads]
@@ -169,8 +160,8 @@ def over_lengths(axes: Axes, setting: Setting, rows: Rows, scale: Scale) -> None
     axes.set_xlabel("tokens T")
 
 
-def heads_and_lengths(setting: Setting, rows: Rows, scale: Scale) -> Figure:
-    """One table twice: the best seed over the heads, the mean over the length."""
+def heads_and_lengths(setting: RetrievalSetting, rows: Rows, scale: Scale) -> Figure:
+    """Two pictures of one table: the best seed against the head count, the mean against the length."""
     with look():
         figure, (line,) = panels(1, 2)
         over_heads(line[0], setting, rows, scale)

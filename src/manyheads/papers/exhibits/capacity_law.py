@@ -1,0 +1,244 @@
+"""Figures 3 and 4 and Table 2: D_K* against m·log m/d_model, the diagonal m/d_model = 8, and the step limits."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from manyheads.capacity import Fit, fit_through_origin
+from manyheads.drawing.capacity import budget_errors, head_errors
+from manyheads.drawing.style import BLUE, GREY, ORANGE, SKY, VERMILLION, counting_axis, legend, look, panels
+from manyheads.papers.effort import Scale
+from manyheads.papers.exhibit import Exhibit
+from manyheads.papers.panel import DIAGONAL, THRESHOLDS, Panel, PanelThresholds, found_thresholds, panel_runs
+from manyheads.papers.rows import Rows
+from manyheads.papers.verdict import Verdict, judged, missing
+from manyheads.problem.graph_kinds import PERMUTATION_SLOPE
+from manyheads.training import Run, step_limit
+
+PAPER_R2 = 0.944
+PAPER_SLOPE_WIDE, PAPER_R2_WIDE = 0.966, 0.992
+TOLERANCE = 0.15  # relative, of the slope
+FROM = 512  # "roughly this behaviour from m ≥ 512 onward"
+
+
+def law_runs(scale: Scale) -> list[Run]:
+    """The base grid, the diagonal and (1024, 32)."""
+    return panel_runs(THRESHOLDS, scale)
+
+
+# Figure 3
+
+
+def is_narrow(panel: Panel) -> bool:
+    """Whether the paper leaves this point out of its second fit: three points with d_model small against log m."""
+    return panel.d_model == 16 and panel.items > 64
+
+
+def fit_law(found: PanelThresholds, log: str = "log2") -> Fit:
+    """The line through the origin: D_K* against m·log m/d_model, with log2 or ln."""
+    x = np.array([panel.law(log) for panel, _ in found])
+    return fit_through_origin(x, np.array([float(one.key_budget or 0) for _, one in found]))
+
+
+def draw_law(rows: Rows, scale: Scale) -> Figure:
+    """Both axes are logarithmic to show small problems; a line through the origin has slope 1 there."""
+    found = found_thresholds(THRESHOLDS, rows, scale)
+    wide = [pair for pair in found if not is_narrow(pair[0])]
+    with look():
+        figure, ((axes,),) = panels(1, 1)
+        figure.set_size_inches(6.2, 4.4)
+        for name, chosen, colour, marker in (
+            ("$d_{model}$ = 16, m > 64", [pair for pair in found if is_narrow(pair[0])], VERMILLION, "D"),
+            ("all others", wide, BLUE, "o"),
+        ):
+            if not chosen:
+                continue
+            errors = budget_errors([one for _, one in chosen])
+            x, y = [panel.law() for panel, _ in chosen], [one.key_budget or 0 for _, one in chosen]
+            axes.errorbar(x, y, yerr=errors, fmt=marker, color=colour, capsize=3, elinewidth=1, label=name)
+        if len(found) > 1:
+            laws = [panel.law() for panel, _ in found]
+            ends, line = np.array([min(laws) * 0.8, max(laws) * 1.25]), fit_law(found)
+            label = f"fit: {line.slope:.2f} x, R² = {line.r_squared:.3f}"
+            axes.plot(ends, line.slope * ends, color=BLUE, linewidth=1.4, label=label)
+            label = "the paper: 1.19 x, R² = 0.944"
+            axes.plot(ends, PERMUTATION_SLOPE * ends, color=GREY, linestyle="--", linewidth=1.2, label=label)
+            if 1 < len(wide) < len(found):
+                slope = fit_law(wide).slope
+                label = f"without the diamonds: {slope:.2f} x"
+                axes.plot(ends, slope * ends, color=ORANGE, linewidth=1.2, label=label)
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        counting_axis(axes.xaxis)
+        counting_axis(axes.yaxis)
+        axes.set_xlabel("x = m · log$_2$ m / $d_{model}$")
+        axes.set_ylabel("$D_K^*$")
+        legend(axes, loc="upper left")
+    return figure
+
+
+def caption_law(rows: Rows, scale: Scale) -> str:
+    """The slope for both logarithms, and both kinds of R²."""
+    found = found_thresholds(THRESHOLDS, rows, scale)
+    if len(found) < 3:
+        return "Too few thresholds for a fit."
+    two, natural = fit_law(found), fit_law(found, "ln")
+    low, high = two.slope_interval
+    return (
+        f"{len(found)} problems. D_K* ≈ {two.slope:.3f}·m·log2 m/d_model (95 %: {low:.3f} to {high:.3f}; "
+        f"R² {two.r_squared:.3f}, uncentred {two.r_squared_uncentred:.3f}), or {natural.slope:.3f} with the natural "
+        f"logarithm. The paper has {PERMUTATION_SLOPE} with R² {PAPER_R2}, on a grid that it does not state. Bars: "
+        "optimistic and conservative D_K*."
+    )
+
+
+def claims_law(rows: Rows, scale: Scale) -> list[Verdict]:
+    """Claims 3 and 4."""
+    found = found_thresholds(THRESHOLDS, rows, scale)
+    wide = [pair for pair in found if not is_narrow(pair[0])]
+    says = "without the three points d_model = 16, m > 64: slope 0.966, R² = 0.992"
+    wanted = sum(not is_narrow(panel) for panel in THRESHOLDS)
+    return [
+        _law_verdict(
+            "3", "D_K* ≈ 1.19·m·log m/d_model, R² = 0.944", found, len(THRESHOLDS), PERMUTATION_SLOPE, PAPER_R2
+        ),
+        _law_verdict("4", says, wide, wanted, PAPER_SLOPE_WIDE, PAPER_R2_WIDE),
+    ]
+
+
+def _law_verdict(claim: str, says: str, found: PanelThresholds, wanted: int, slope: float, r_squared: float) -> Verdict:
+    if len(found) < 3:
+        return missing(claim, says, f"{len(found)} of {wanted} thresholds were measured")
+    line, natural = fit_law(found), fit_law(found, "ln")
+    measured = (
+        f"slope {line.slope:.3f} (95 %: {line.slope_interval[0]:.3f} to {line.slope_interval[1]:.3f}), "
+        f"R² {line.r_squared:.3f} (uncentred {line.r_squared_uncentred:.3f}) over {len(found)} of {wanted} problems; "
+        f"natural log: slope {natural.slope:.3f}"
+    )
+    holds = abs(line.slope / slope - 1) <= TOLERANCE and line.r_squared >= r_squared - 0.05
+    why = f"yardstick: slope within {TOLERANCE:.0%}, R² no more than 0.05 lower"
+    return judged(claim, says, measured, holds, why)
+
+
+# Figure 4
+
+
+def diagonal_runs(scale: Scale) -> list[Run]:
+    """The six problems of the diagonal."""
+    return panel_runs(DIAGONAL, scale)
+
+
+def draw_diagonal(rows: Rows, scale: Scale) -> Figure:
+    """D_K* as a line on the left axis, h* as bars on the right."""
+    found = found_thresholds(DIAGONAL, rows, scale)
+    with look():
+        figure, ((axes,),) = panels(1, 1)
+        figure.set_size_inches(6.4, 4.0)
+        places, thresholds = np.arange(len(found)), [one for _, one in found]
+        bars = axes.twinx()
+        if found:
+            heads, errors = [one.heads or 0 for one in thresholds], head_errors(thresholds)
+            bars.bar(places, heads, width=0.5, color=SKY, alpha=0.45, label="$h^*$ (right)")
+            bars.errorbar(places, heads, yerr=errors, fmt="none", ecolor=GREY, capsize=3, elinewidth=1)
+            budgets, errors = [one.key_budget or 0 for one in thresholds], budget_errors(thresholds)
+            axes.errorbar(places, budgets, yerr=errors, color=BLUE, marker="o", capsize=3, label="$D_K^*$ (left)")
+            late = [place for place, (panel, _) in enumerate(found) if panel.items >= FROM]
+            if len(late) > 1:
+                slope = _log_slope([found[place] for place in late])
+                y = [slope * math.log2(found[place][0].items) for place in late]
+                axes.plot(late, y, color=GREY, linestyle="--", label=f"{slope:.2f} · log$_2$ m")
+        axes.set_zorder(bars.get_zorder() + 1)
+        axes.patch.set_visible(False)
+        bars.grid(visible=False)
+        bars.spines["right"].set_visible(True)
+        axes.set_ylim(bottom=0)
+        bars.set_ylim(0, max([one.heads_high or 1 for one in thresholds], default=1) * 2)
+        axes.set_xticks(places, [f"{panel.items}\n{panel.d_model}" for panel, _ in found])
+        axes.set_xlabel("items m over $d_{model}$")
+        axes.set_ylabel("$D_K^*$")
+        bars.set_ylabel("$h^*$")
+        handles = [*axes.get_legend_handles_labels()[0], *bars.get_legend_handles_labels()[0]]
+        axes.legend(handles, [handle.get_label() for handle in handles], loc="upper left")
+    return figure
+
+
+def caption_diagonal(rows: Rows, scale: Scale) -> str:
+    """D_K* and h* of each problem."""
+    found = found_thresholds(DIAGONAL, rows, scale)
+    shown = "; ".join(f"m = {panel.items}: D_K* = {one.key_budget}, h* = {one.heads}" for panel, one in found)
+    return (
+        f"{shown or 'No threshold was found'}. With m/d_model fixed the law is proportional to log m: the paper sees "
+        f"D_K* follow it from m = {FROM} on, and h* near 8. The dashed line is the fit of that law to our points from "
+        f"m = {FROM} on."
+    )
+
+
+def claims_diagonal(rows: Rows, scale: Scale) -> list[Verdict]:
+    """Claim 7."""
+    says = "along m/d_model = 8, D_K* grows like log m from m = 512 on, h* stays about proportional to 8"
+    found = [(panel, one) for panel, one in found_thresholds(DIAGONAL, rows, scale) if panel.items >= FROM]
+    if len(found) < 3:
+        return [missing("7", says, f"{len(found)} of 4 problems with m ≥ 512 were measured")]
+    slope = _log_slope(found)
+    off = max(abs((one.key_budget or 0) / (slope * math.log2(panel.items)) - 1) for panel, one in found)
+    heads = [one.heads or 0 for _, one in found]
+    sizes = ", ".join(str(panel.items) for panel, _ in found)
+    measured = f"D_K* ≈ {slope:.2f}·log2 m to within {off:.0%} at m = {sizes}; h* = {', '.join(map(str, heads))}"
+    holds = off <= 0.15 and max(heads) <= 2 * min(heads)
+    why = "yardstick: the line through the origin to within 15 %, h* within a factor of 2"
+    return [judged("7", says, measured, holds, why)]
+
+
+def _log_slope(found: PanelThresholds) -> float:
+    """The slope of D_K* against log2 m."""
+    x = np.log2(np.array([panel.items for panel, _ in found], dtype=float))
+    return fit_through_origin(x, np.array([one.key_budget or 0 for _, one in found], dtype=float)).slope
+
+
+# Table 2
+
+
+def draw_steps(rows: Rows, scale: Scale) -> Figure:
+    """The table of step limits: the paper's, the one used here, and the mean number of steps of the runs."""
+    with look():
+        figure, ((axes,),) = panels(1, 1)
+        axes.axis("off")
+        figure.set_size_inches(7.4, 5.4)
+        cells = []
+        for panel in THRESHOLDS:
+            made = rows.of(panel.runs(scale))
+            if not made:
+                continue
+            limit = step_limit(panel.items, panel.d_model)
+            early = sum(row.status == "converged" for row in made) / len(made)
+            mean = sum(row.steps for row in made) / len(made)
+            sizes = f"({panel.items}, {panel.d_model})"
+            cells.append([sizes, f"{limit:,}", f"{scale.limit(limit):,}", f"{mean:,.0f}", f"{early:.0%}"])
+        headings = ["(m, $d_{model}$)", "paper's limit", "limit here", "mean steps", "stopped early"]
+        if cells:
+            table = axes.table(cells, colLabels=headings, loc="center", cellLoc="center")
+            table.scale(1, 1.4)
+        axes.set_title("(1024, 32) is absent from the paper's table: 80,000 taken")
+    return figure
+
+
+def caption_steps(rows: Rows, scale: Scale) -> str:
+    """The number of runs and steps, and the share of runs that stopped early."""
+    made = rows.of(law_runs(scale))
+    if not made:
+        return "Nothing was run."
+    early = sum(row.status == "converged" for row in made) / len(made)
+    million = sum(row.steps for row in made) / 1e6
+    return (
+        f"{len(made):,} runs made {million:,.0f} million steps; {early:.0%} stopped early, above 0.995. The limits are "
+        f"the paper's own{', cut to the sketch' if scale.quick else ''}; the paper does not say how many steps its "
+        "runs made."
+    )
+
+
+FIGURE_3 = Exhibit("The capacity law", law_runs, draw_law, caption_law, claims_law)
+FIGURE_4 = Exhibit("The diagonal m/d_model = 8", diagonal_runs, draw_diagonal, caption_diagonal, claims_diagonal)
+TABLE_2 = Exhibit("Step limits, and the steps that were made", law_runs, draw_steps, caption_steps)
