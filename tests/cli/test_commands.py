@@ -16,7 +16,7 @@ from support.commands import refused
 import manyheads.cli
 from manyheads.cli import main
 from manyheads.cli.commands import COMMANDS, command_class, command_names
-from manyheads.cli.option_errors import command_options
+from manyheads.cli.option_errors import command_options, explain
 
 ONE_HOT = ["compile", "--graph", "permutation:8", "--embedding", "one-hot", "--construction", "one-hot"]
 TRAIN = ["train", "--graph", "permutation:32", "--embedding", "gaussian:16", "--heads", "2", "--key-width", "6"]
@@ -74,14 +74,11 @@ def test_an_option_error_is_one_sentence(words: list[str], says: str, capsys: py
     assert says in refused(words, capsys)
 
 
-def test_an_error_that_only_the_parser_understands_is_one_line(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("manyheads.cli.option_errors.command_options", lambda _: [])
-    assert "takes no word" in refused([*ONE_HOT[:1], "word"], capsys)
-    monkeypatch.setattr("manyheads.cli.option_errors._is_option", lambda _: False)
-    monkeypatch.setattr("manyheads.cli.option_errors.command_options", command_options)
-    refused(["plan", "width", "--key-budget", "x"], capsys)
+def test_a_reason_that_only_the_parser_knows_is_one_line() -> None:
+    box = "╭─ Value error ──╮\n│ Error parsing    │\n│ --heads: too odd │\n│ ──────────────── │\n│ More │\n╰──╯\n"
+    words = ["--graph", "permutation:8", "--embedding", "one-hot"]
+    assert explain("compile", command_class("compile"), words, box) == "Error parsing --heads: too odd"
+    assert explain("compile", command_class("compile"), words, "") == "these options cannot be read"
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
@@ -101,7 +98,7 @@ def test_every_command_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize("name", command_names())
 def test_every_option_has_a_help_text(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*name.split(), "--help"]) == 0
-    options = re.split(r"^\W+(?=--?[a-z])", capsys.readouterr().out, flags=re.MULTILINE)[1:]
+    options = re.split(r"^. (?=--?[a-z])", capsys.readouterr().out, flags=re.MULTILINE)[1:]
     assert len(options) >= 3
     for option in options:
         assert len(option.split()) > 4, f"{option} explains nothing"
@@ -110,7 +107,7 @@ def test_every_option_has_a_help_text(name: str, capsys: pytest.CaptureFixture[s
 @pytest.mark.parametrize("name", command_names())
 def test_the_option_errors_know_the_options_of_the_help_text(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*name.split(), "--help"]) == 0
-    shown = set(re.findall(r"^│ (?:-o \w+, )?(--[a-z0-9-]+)", capsys.readouterr().out, flags=re.MULTILINE))
+    shown = set(re.findall(r"^. (?:-o \S+, )?(--[a-z][a-z0-9-]*)", capsys.readouterr().out, flags=re.MULTILINE))
     known = {option.names[0] for option in command_options(command_class(name)) if not option.placed}
     assert shown - {"--help"} == known
 

@@ -9,10 +9,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
 from matplotlib.image import imread
 from rich.console import Console
@@ -192,11 +190,11 @@ def test_who_watches_sees_brackets_curves_and_the_time_left() -> None:
 def test_where_nobody_watches_there_is_a_line_now_and_then(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    now = iter(np.arange(0.0, 100.0, 4.0))
-    clock: Callable[[], float] = lambda: float(next(now))  # noqa: E731
-    monkeypatch.setattr("manyheads.cli.render.progress.time.monotonic", clock)
+    now = [0.0]
+    monkeypatch.setattr("manyheads.cli.render.progress.time.monotonic", lambda: now[0])
     with watching(Goal()) as report:
         for _ in range(6):
+            now[0] += 4.0
             report(WATCH)
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 2  # every ten seconds, looked at every four

@@ -13,6 +13,7 @@ from manyheads.cli.options.vocabulary import (
     Flag,
     Force,
     Json,
+    KeyWidth,
     Picture,
     RuleName,
     Tensor,
@@ -141,8 +142,7 @@ class PlanRelationsCommand:
     tensor: Tensor = None
     heads: int
     """Number of query heads."""
-    key_width: int
-    """Width of each head, d_k."""
+    key_width: KeyWidth
     key_heads: KeyHeads = None
     storage: tyro.conf.OmitArgPrefixes[StorageOptions] = field(default_factory=StorageOptions)
     json: Json = False
