@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import tyro
 
 from manyheads.cli.options.outputs import Outputs
-from manyheads.cli.options.problem_options import ProblemOptions
+from manyheads.cli.options.problem_options import ProblemOptions, RuleName
 from manyheads.cli.options.vocabulary import (
     CERTIFIED_LENGTH_HELP,
     File,
     Flag,
     Json,
     LengthRange,
-    RuleName,
     parse_context_length,
     require_at_least,
     require_seed,

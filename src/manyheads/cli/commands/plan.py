@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from manyheads.cli.options.problem_options import MaybeEmbeddingWords, MaybeGraphWords, load_parts
+from manyheads.cli.options.problem_options import MaybeEmbeddingWords, MaybeGraphWords, RuleName, load_parts
 from manyheads.cli.options.vocabulary import (
     Flag,
     Force,
     Json,
     KeyWidth,
     Picture,
-    RuleName,
     Tensor,
     Whole,
     check_pictures,

@@ -15,6 +15,7 @@ import tyro
 
 from manyheads.cli.options.vocabulary import Labels, Tensor, refuse, require_seed
 from manyheads.errors import InputError
+from manyheads.layer.rules import RULES
 from manyheads.problem.embedding_kinds import EMBEDDING_KINDS, EmbeddingKind, embedding_family
 from manyheads.problem.graph_kinds import GRAPH_KINDS, GraphKind, graph_family
 
@@ -35,9 +36,13 @@ GRAPH_HELP = f"An edge list (.csv, .tsv), or a graph generated from a seed: {_fo
 EMBEDDING_HELP = (
     f"A file (.npy, .safetensors, .gguf), or an embedding generated from a seed: {_forms(EMBEDDING_KINDS)}."
 )
+RULE_HELP = f"How the heads' scores of a pair are joined: {', '.join(RULES)}."
+RuleName = Annotated[str, tyro.conf.arg(metavar="RULE", help=RULE_HELP)]
 GraphWords = Annotated[str, tyro.conf.arg(metavar="FILE|KIND", help=GRAPH_HELP)]
 EmbeddingWords = Annotated[str, tyro.conf.arg(metavar="FILE|KIND", help=EMBEDDING_HELP)]
-MaybeGraphWords = Annotated[str | None, tyro.conf.arg(metavar="FILE|KIND", help=GRAPH_HELP, help_behavior_hint="")]
+MaybeRULE_HELP = f"How the heads' scores of a pair are joined: {', '.join(RULES)}."
+RuleName = Annotated[str, tyro.conf.arg(metavar="RULE", help=RULE_HELP)]
+GraphWords = Annotated[str | None, tyro.conf.arg(metavar="FILE|KIND", help=GRAPH_HELP, help_behavior_hint="")]
 MaybeEmbeddingWords = Annotated[
     str | None, tyro.conf.arg(metavar="FILE|KIND", help=EMBEDDING_HELP, help_behavior_hint="")
 ]

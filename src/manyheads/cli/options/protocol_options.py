@@ -11,8 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import tyro
 
-from manyheads.cli.options.vocabulary import NO_DEFAULT, RuleName
+from manyheads.cli.options.problem_options import RuleName
 from manyheads.training.protocol import CONTEXT, TARGET_RATE, Protocol
+
+BY_COMMAND = {
+    "steps": f"{Protocol.steps}; in measure the paper's step limit for the size",
+    "stop_above": f"{Protocol.stop_above}; in measure with --goal exact 1",
+}
 
 
 def argument_texts(docstring: str) -> dict[str, str]:
@@ -32,10 +37,16 @@ def _optional_fields() -> list[tuple[str, Any, Any]]:
     texts, types = argument_texts(Protocol.__doc__ or ""), get_type_hints(Protocol)
     made = []
     for constant in fields(Protocol):
-        hint = NO_DEFAULT if constant.default is None else f"(default: {constant.default})"
-        argument = tyro.conf.arg(help=texts[constant.name], help_behavior_hint=hint)
+        text, _, default = texts[constant.name].partition(" None: ")  # how the protocol explains a default of None
+        default = BY_COMMAND.get(constant.name, default.rstrip(".") or str(constant.default))
+        argument = tyro.conf.arg(help=_with_options(text), help_behavior_hint=f"(default: {default})")
         made.append((constant.name, Annotated[types[constant.name] | None, argument], field(default=None)))
     return made
+
+
+def _with_options(text: str) -> str:
+    """The text with options in place of the names of fields in backquotes."""
+    return re.sub(r"`(\w+)`", lambda name: f"--{name[1].replace('_', '-')}", text)
 
 
 if TYPE_CHECKING:

@@ -73,13 +73,6 @@ Dask = Annotated[
 ]
 StoreFile = Annotated[Path, _argument(metavar="FILE", help="The store: results are looked up and kept in this file.")]
 GoalWord = Annotated[str, _argument(metavar="F1|exact")]
-RuleName = Annotated[
-    str,
-    _argument(
-        metavar="RULE",
-        help="How the heads' scores are joined: max takes the largest, softmax sums the heads' shares in the context.",
-    ),
-]
 
 
 def nearest(word: str, known: Sequence[str]) -> str:
