@@ -1,9 +1,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-SOURCES := pyproject.toml constraints.txt $(wildcard native/*.cpp native/*.hpp) native/CMakeLists.txt
+SOURCES := pyproject.toml constraints.txt native/CMakeLists.txt $(wildcard native/*/*.cpp native/*/*.hpp)
 
-.PHONY: help demo test lint types imports unit sanitize platforms bench clean
+.PHONY: help demo test lint types imports unit sanitize platforms stub bench clean
 
 help: ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -42,11 +42,14 @@ imports: $(VENV)/.dev
 unit: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
-sanitize: $(VENV)/.dev ## the compiled parts under address and undefined-behaviour sanitizers
-	bash native/sanitize.sh $(BIN)/python
+sanitize: $(VENV)/.dev ## test the compiled parts under address and undefined-behaviour sanitizers; unit tests in C++
+	bash native/tests/sanitize.sh $(BIN)/python
 
-platforms: ## the engine built for this CPU, any of its kind and arm64 (under qemu, where installed) trains the same
-	bash native/platforms.sh
+platforms: $(VENV)/.dev ## build the wheel and test each of its instruction sets; arm64 too, where qemu is installed
+	bash native/tests/platforms.sh $(BIN)/python
+
+stub: $(VENV)/.dev ## write src/manyheads/_native.pyi, the types of the compiled module
+	$(BIN)/python native/bindings/stub.py
 
 bench: $(VENV)/.dev ## every benchmark, with PyTorch and JAX as peers; some minutes on a quiet machine
 	$(BIN)/pip install --quiet -c constraints.txt -e '.[bench]'

@@ -15,9 +15,11 @@ from pathlib import Path
 
 from manyheads.capacity import measure
 from manyheads.machine import cores, machine
-from manyheads.sweep import Ended, LayerTrainer, Store, Workers, dask, grid, sweep, threads
+from manyheads.sweep import Ended, LayerTrainer, Store, Workers, dask, sweep, threads
 from manyheads.sweep.store.record import COLUMNS
-from manyheads.training import Run, step_limit, train
+from manyheads.training import Protocol, Run, Task, train
+
+RUN = Run(Task("permutation:64", "gaussian:16"), heads=4, key_width=6, seed=0)
 
 RUN_SECONDS = 0.2
 ROWS = 100_000
@@ -38,10 +40,10 @@ def large() -> None:
 
 
 def measured(items: int, d_model: int, *, seeds: int, wanted: float) -> None:
-    like = Run(items=items, d_model=d_model, heads=1, key_width=1, seed=0, steps=step_limit(items, d_model))
+    task = Task(f"permutation:{items}", f"gaussian:{d_model}")
     with tempfile.TemporaryDirectory() as directory, Store.write(Path(directory) / "s.db") as store:
         begun = time.perf_counter()
-        capacity = measure(like, store, heads=(1, 2, 4, 8, 16), seeds=range(seeds))
+        capacity = measure(task, store=store, heads=(1, 2, 4, 8, 16), seeds=seeds)
         took = time.perf_counter() - begun
         training = sum(record.seconds or 0 for record in store.records())
     found = capacity.threshold
@@ -79,10 +81,11 @@ class Timed(LayerTrainer):
 
 def added(name: str, workers: Workers, *, wanted: float) -> None:
     """What a sweep of runs of 0.2 s takes beyond their training, with every core busy."""
-    like = Run(items=64, d_model=16, heads=4, key_width=6, seed=0, steps=20_000, stop_above=1.0)
+    like = replace(RUN, protocol=Protocol(steps=20_000, stop_above=1.0))
     train(like)
-    steps = round(like.steps * RUN_SECONDS / train(like).seconds / 500) * 500
-    runs = grid(replace(like, steps=steps), {"seed": range(104 * workers.slots)})
+    steps = round(like.protocol.steps * RUN_SECONDS / train(like).seconds / 500) * 500
+    like = replace(like, protocol=Protocol(steps=steps, stop_above=1.0))
+    runs = [replace(like, seed=seed) for seed in range(104 * workers.slots)]
     warm = 4 * workers.slots
     with tempfile.TemporaryDirectory() as directory, Store.write(Path(directory) / "s.db") as store:
         sweep(runs[:warm], store, trainer=Timed(), workers=workers)  # everything is imported, everywhere
@@ -103,7 +106,7 @@ def rows() -> None:
         path = Path(directory) / "s.db"
         names = ", ".join(name for name in COLUMNS if name not in ("id", "run"))
         with Store.write(path) as store:
-            sweep(grid(Run(items=64, d_model=16, heads=4, key_width=6, seed=0), {"seed": [0]}), store)
+            sweep([RUN], store)
             store._connection.execute(
                 f"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {ROWS - 1}) "
                 f"INSERT INTO results (id, run, {names}) SELECT printf('%016x', i), "

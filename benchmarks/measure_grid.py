@@ -12,23 +12,21 @@ import csv
 import sys
 import tempfile
 import time
-from dataclasses import replace
 from pathlib import Path
 
 from manyheads.bounds import freedom_key_width
-from manyheads.capacity import measure, points, threshold
+from manyheads.capacity import measure, measure_protocol, points, threshold
 from manyheads.machine import machine
-from manyheads.sweep import Record, Store, grid, sweep, threads
-from manyheads.training import Run, step_limit
+from manyheads.sweep import Record, Store, sweep, threads
+from manyheads.training import Run, Task
 
 HEADS, SEEDS = (1, 2, 4, 8, 16), range(5)
 PROBLEMS = [
-    Run(items=items, d_model=d_model, heads=1, key_width=1, seed=0, graph=graph, degree=degree,
-        steps=step_limit(items, d_model))
-    for items, d_model, graph, degree in (
-        (32, 8, "permutation", 1), (32, 16, "permutation", 1), (48, 12, "permutation", 1), (48, 16, "permutation", 1),
-        (64, 16, "permutation", 1), (64, 32, "permutation", 1), (96, 24, "permutation", 1), (96, 32, "permutation", 1),
-        (128, 32, "permutation", 1), (48, 24, "regular", 2),
+    Task(graph, f"gaussian:{d_model}")
+    for graph, d_model in (
+        ("permutation:32", 8), ("permutation:32", 16), ("permutation:48", 12), ("permutation:48", 16),
+        ("permutation:64", 16), ("permutation:64", 32), ("permutation:96", 24), ("permutation:96", 32),
+        ("permutation:128", 32), ("regular:48:2", 24),
     )
 ]  # fmt: skip
 
@@ -36,13 +34,11 @@ PROBLEMS = [
 def main(path: Path, table: Path | None) -> None:
     with Store.write(path) as store, threads() as workers:
         rows = []
-        for like in PROBLEMS:
-            reach = grid_reach(like)
-            axes = [{"heads": [heads], "key_width": range(1, reach // heads + 1), "seed": SEEDS} for heads in HEADS]
-            runs = [run for widths in axes for run in grid(like, widths)]
+        for task in PROBLEMS:
+            reach = grid_reach(task)
             begun = time.monotonic()
-            records = sweep(runs, store, workers=workers)
-            rows.append(both_ways(like, reach, records))
+            records = sweep(list(grid(task, reach)), store, workers=workers)
+            rows.append(both_ways(task, reach, records))
             said = ", ".join(f"{name} {value}" for name, value in rows[-1].items())
             print(f"{said} ({time.monotonic() - begun:.0f} s)", flush=True)
     same = sum(row["grid_key_budget"] == row["measured_key_budget"] for row in rows)
@@ -57,36 +53,38 @@ def main(path: Path, table: Path | None) -> None:
             writer.writerows(rows)
 
 
-def grid_reach(like: Run) -> int:
+def grid_reach(task: Task) -> int:
     """Twice the smallest key budget that the degrees-of-freedom law predicts."""
-    relations = like.items * like.degree
     widths = {
-        heads: freedom_key_width(items=like.items, relations=relations, d_model=like.d_model, heads=heads)
+        heads: freedom_key_width(items=task.items, relations=task.relations, d_model=task.d_model, heads=heads)
         for heads in HEADS
     }
     return 2 * min(heads * width for heads, width in widths.items() if width is not None)
 
 
-def both_ways(like: Run, reach: int, records: list[Record]) -> dict[str, int | float | str | None]:
-    """One row: what the grid finds, what `measure` finds, and the runs each takes."""
-    by_run = {record.id: record for record in records}
-    shape = {
-        replace(like, heads=heads, key_width=width, seed=seed).id: (heads, width, seed)
+def grid(task: Task, reach: int) -> dict[Run, tuple[int, int, int]]:
+    """A run for every width of every head count up to this key budget, with its heads, key width and seed."""
+    protocol = measure_protocol(task)
+    return {
+        Run(task, heads=heads, key_width=width, seed=seed, protocol=protocol): (heads, width, seed)
         for heads in HEADS
         for width in range(1, reach // heads + 1)
         for seed in SEEDS
     }
+
+
+def both_ways(task: Task, reach: int, records: list[Record]) -> dict[str, int | float | str | None]:
+    """One row: what the grid finds, what `measure` finds, and the runs each takes."""
+    by_run = {record.id: record for record in records}
+    shape = {run.id: at for run, at in grid(task, reach).items()}
     found = threshold(points((*shape[key], record.score("micro_f1")) for key, record in by_run.items()))
     with tempfile.TemporaryDirectory() as directory, Store.write(Path(directory) / "s.db") as scratch:
         scratch.add(records)  # what the grid has trained need not be trained again
-        measured = measure(like, scratch, heads=HEADS, seeds=SEEDS)
+        measured = measure(task, store=scratch, heads=HEADS, seeds=SEEDS)
     # the least that any grid takes to find this D_K*: every width of every head count up to there
     least = sum((found.key_budget or reach) // heads for heads in HEADS) * len(SEEDS)
     return {
-        "items": like.items,
-        "d_model": like.d_model,
-        "graph": like.graph,
-        "degree": like.degree,
+        **{name: task.fields[name] for name in ("items", "d_model", "graph", "degree")},
         "grid_key_budget": found.key_budget,
         "grid_heads": found.heads,
         "measured_key_budget": measured.key_budget,

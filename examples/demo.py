@@ -20,12 +20,11 @@ from manyheads.drawing.capacity import draw_capacity
 from manyheads.drawing.certificate import Scores, draw_scores
 from manyheads.drawing.style import save
 from manyheads.files import write_embedding, write_graph, write_layer
-from manyheads.problem.problem import Problem
 from manyheads.sweep import Record, Store
-from manyheads.training import Outcome, Run
-from manyheads.training.data import problem_of
+from manyheads.training import Outcome, Run, Task
+from manyheads.training.data import training_data
 
-LIKE = Run(items=64, d_model=16, heads=1, key_width=1, seed=0)
+TASK = Task("permutation:64", "gaussian:16")
 HEADS, SEEDS = (1, 2, 4, 8, 16), range(5)
 PASSING = 0.99
 
@@ -34,16 +33,16 @@ def main(directory: Path) -> None:
     """The whole story, told as it happens."""
     directory.mkdir(parents=True, exist_ok=True)
     with Store.write(directory / "results.db") as store:
-        print(f"{LIKE.items} items share {LIKE.d_model} dimensions, and each relates to one other. Layers of many")
+        print(f"{TASK.items} items share {TASK.d_model} dimensions, and each relates to one other. Layers of many")
         print(f"sizes are trained to recognise the relations, {len(SEEDS)} seeds each:")
         print(f"which is the smallest that reaches an F1 of {PASSING}?\n")
-        capacity = measure(LIKE, store, heads=HEADS, seeds=SEEDS, goal=Goal(micro_f1=PASSING), fill=True)
+        capacity = measure(TASK, store=store, heads=HEADS, seeds=SEEDS, goal=Goal(micro_f1=PASSING), fill=True)
         tell_capacity(capacity)
-        passing = seeming(store.records({"items": LIKE.items, "d_model": LIKE.d_model}))
+        passing = seeming(store.records({"items": TASK.items, "d_model": TASK.d_model}))
         if passing is None:
             print(f"Every layer that reached {PASSING} here decides every pair right.\n")
         seed = 0 if passing is None else passing.seed
-        exact = measure(replace(LIKE, stop_above=1.0), store, heads=HEADS, seeds=[seed], goal=Goal(exact=True))
+        exact = measure(TASK, store=store, heads=HEADS, seeds=[seed], goal=Goal(exact=True))
     refuted = (
         None
         if passing is None
@@ -51,7 +50,8 @@ def main(directory: Path) -> None:
     )
     assert exact.heads is not None
     assert exact.threshold.key_width is not None
-    found = replace(exact.like, heads=exact.heads, key_width=exact.threshold.key_width, seed=seed)
+    width = exact.threshold.key_width
+    found = Run(TASK, heads=exact.heads, key_width=width, seed=seed, protocol=exact.protocol)
     whole = tell_outcome(
         "The smallest that recovers every pair of the same graph, trained on where the paper stops early:", train(found)
     )
@@ -77,7 +77,7 @@ def seeming(records: list[Record]) -> Run | None:
     passed = []
     for record in records:
         heads, width, seed = (json.loads(record.run)[name] for name in ("heads", "key_width", "seed"))
-        run = replace(LIKE, heads=heads, key_width=width, seed=seed)
+        run = Run(TASK, heads=heads, key_width=width, seed=seed)
         if run.id == record.id and (record.score("micro_f1") or 0) >= PASSING and record.score("exact_errors"):
             passed.append(run)
     return min(passed, key=lambda run: (run.key_budget, run.heads, run.seed), default=None)
@@ -85,9 +85,9 @@ def seeming(records: list[Record]) -> Run | None:
 
 def tell_outcome(what: str, outcome: Outcome) -> tuple[Layer, Certificate]:
     """A trained layer and its certificate; the same run gives the same bits as in the sweep."""
-    problem, layer = problem_of(outcome.run), outcome.layer
+    problem, layer = training_data(outcome.run).problem, outcome.layer
     assert layer is not None
-    certificate = certify(layer, Problem(problem.graph, problem.embedding))
+    certificate = certify(layer, problem)
     print(f"{what}\n  test F1 {outcome.micro_f1:.4f}, seed {outcome.run.seed}, {outcome.steps:,} steps")
     print("\n".join(f"  {line}" for line in certificate.lines()) + "\n")
     return layer, certificate
@@ -95,8 +95,8 @@ def tell_outcome(what: str, outcome: Outcome) -> tuple[Layer, Certificate]:
 
 def keep(directory: Path, run: Run, layer: Layer, refuted: tuple[Layer, Certificate] | None) -> None:
     """The certified layer's files, and the scores of all pairs under both layers."""
-    problem = problem_of(run)
-    graph, embedding = problem.graph, problem.embedding
+    problem = training_data(run).problem
+    graph, embedding = problem.graph, problem.rows
     write_layer(directory / "layer.safetensors", layer, provenance={"run": run.id, "seed": run.seed}, force=True)
     write_graph(directory / "graph.csv", graph, force=True)
     write_embedding(directory / "embedding.npy", embedding, force=True)

@@ -26,9 +26,10 @@ from typing import Protocol
 
 from manyheads._native import Training
 from manyheads.machine import cores
-from manyheads.training.data import Stream, problem_of
+from manyheads.training.data import Stream, training_data
 from manyheads.training.native import training
 from manyheads.training.run import Run
+from manyheads.training.task import Task
 
 SCRIPTS = Path(__file__).parents[1] / "peers"
 WARM_UP = 500  # steps
@@ -47,7 +48,8 @@ class Shape:
 
     def run(self, *, seed: int) -> Run:
         """The paper's run of this shape."""
-        return Run(self.items, self.d_model, self.heads, self.key_budget // self.heads, seed=seed)
+        task = Task(f"permutation:{self.items}", f"gaussian:{self.d_model}")
+        return Run(task, heads=self.heads, key_width=self.key_budget // self.heads, seed=seed)
 
     def __str__(self) -> str:
         return f"{self.items},{self.d_model},{self.heads},{self.key_budget}"
@@ -99,10 +101,11 @@ class WholeProtocol:
 
     def time(self, shape: Shape) -> Timing:
         """Train without an early stop."""
-        runs = [replace(shape.run(seed=seed), patience=10**6) for seed in range(self.threads)]
-        kernels = [training(run, problem_of(run)) for run in runs]
+        runs = [shape.run(seed=seed) for seed in range(self.threads)]
+        runs = [replace(run, protocol=replace(run.protocol, patience=10**6)) for run in runs]
+        kernels = [training(run, training_data(run)) for run in runs]
         seconds = fmean(_together([partial(kernel.train, None, math.inf) for kernel in kernels]))
-        return Timing(1e6 * seconds / sum(run.steps for run in runs))
+        return Timing(1e6 * seconds / sum(run.protocol.steps for run in runs))
 
 
 @dataclass(frozen=True)
@@ -153,7 +156,7 @@ def native_loss(shape: Shape, *, steps: int) -> float:
     """The loss a peer should have after so many steps, on the contexts that follow."""
     kernel = _kernel(shape, seed=0)
     kernel.advance(steps)
-    contexts = problem_of(shape.run(seed=0)).contexts(Stream.TRAIN, steps, SCORED)
+    contexts = training_data(shape.run(seed=0)).contexts(Stream.TRAIN, steps, SCORED)
     return fmean(kernel.gradient(context)[0] for context in contexts)
 
 
@@ -171,7 +174,7 @@ def matmul_peak() -> float:
 
 def _kernel(shape: Shape, seed: int) -> Training:
     run = shape.run(seed=seed)
-    return training(run, problem_of(run))
+    return training(run, training_data(run))
 
 
 def _warm(shape: Shape, threads: int) -> tuple[list[Training], int]:

@@ -28,8 +28,9 @@ import tyro
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from manyheads.training.data import Problem, Stream, initial_weights, problem_of
+from manyheads.training.data import Stream, TrainingData, initial_weights, training_data
 from manyheads.training.run import Run
+from manyheads.training.task import Task
 
 WARM_UP = 50
 SLICE = 0.01  # seconds, as long as the native engine's: the longer a slice, the seldomer the machine is calm throughout
@@ -79,7 +80,7 @@ class Tuned:
         self.weights = torch.tensor(np.concatenate([query, key], axis=1), dtype=torch.float32, requires_grad=True)
         self.threshold = torch.zeros((), requires_grad=True)
         self.optimizer = torch.optim.AdamW([self.weights, self.threshold], lr=1e-3, weight_decay=0.0, fused=True)
-        self.shape = (run.context, 2 * run.heads, run.key_width)
+        self.shape = (run.task.context, 2 * run.heads, run.key_width)
 
     def __call__(self, x: Tensor) -> Tensor:
         """Scores over the threshold, under the rule max."""
@@ -102,18 +103,18 @@ def learn(layer: WithCare | Tuned, x: Tensor, y: Tensor, positive_weight: Tensor
     layer.optimizer.step()
 
 
-def prepared(problem: Problem, start: int, stop: int) -> Iterator[tuple[Tensor, Tensor]]:
+def prepared(problem: TrainingData, start: int, stop: int) -> Iterator[tuple[Tensor, Tensor]]:
     """Rows and labels of the contexts start … stop − 1, made many at a time."""
-    rows, targets = torch.from_numpy(problem.embedding), torch.tensor(problem.graph.targets)
+    rows, targets = torch.from_numpy(problem.rows), torch.tensor(problem.graph.targets)
     for first in range(start, stop, AHEAD):
         contexts = torch.from_numpy(problem.contexts(Stream.TRAIN, first, min(AHEAD, stop - first))).long()
         labels = (targets[contexts][:, :, None] == contexts[:, None, :]).float()
         yield from zip(rows[contexts].unbind(), labels.unbind(), strict=True)
 
 
-def drawn(problem: Problem, start: int, stop: int) -> Iterator[tuple[Tensor, Tensor]]:
+def drawn(problem: TrainingData, start: int, stop: int) -> Iterator[tuple[Tensor, Tensor]]:
     """The same, each context drawn when its turn comes (from another generator, so other contexts)."""
-    rows, targets = torch.from_numpy(problem.embedding), torch.tensor(problem.graph.targets)
+    rows, targets = torch.from_numpy(problem.rows), torch.tensor(problem.graph.targets)
     permutation, items, length = problem.graph.targets.tolist(), problem.graph.items, problem.context
     rng = np.random.default_rng(start)
     for _ in range(start, stop):
@@ -137,10 +138,11 @@ def ready(barrier: Barrier) -> None:
 
 def train(peer: Peer, seed: int) -> tuple[float, float]:
     """Seconds of a step in the best slice, and the loss on the contexts that follow."""
-    run = Run(peer.items, peer.d_model, peer.heads, peer.key_width, seed=seed)
-    problem = problem_of(run)
+    task = Task(f"permutation:{peer.items}", f"gaussian:{peer.d_model}")
+    run = Run(task, heads=peer.heads, key_width=peer.key_width, seed=seed)
+    problem = training_data(run)
     layer = WRITTEN[peer.written](run)
-    positive_weight = torch.tensor(run.context - 1.0)
+    positive_weight = torch.tensor(run.task.context - 1.0)
     source = drawn if peer.draw else prepared
     contexts = source(problem, 0, peer.steps)
 

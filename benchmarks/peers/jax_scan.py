@@ -17,7 +17,8 @@ import numpy as np
 import tyro
 from jax import Array
 
-from manyheads.training.data import Stream, initial_weights, problem_of
+import manyheads
+from manyheads.training.data import Stream, initial_weights, training_data
 from manyheads.training.run import Run
 
 SLICES = 10  # calls that make up the training; the best counts
@@ -84,11 +85,12 @@ def start(run: Run) -> State:
 
 
 def main(peer: Peer) -> None:
-    shape = [Run(peer.items, peer.d_model, peer.heads, peer.key_width, seed=seed) for seed in range(peer.runs)]
-    problems = [problem_of(run) for run in shape]
+    family = manyheads.Task(f"permutation:{peer.items}", f"gaussian:{peer.d_model}")
+    shape = [Run(family, heads=peer.heads, key_width=peer.key_width, seed=seed) for seed in range(peer.runs)]
+    problems = [training_data(run) for run in shape]
     state = jax.tree.map(lambda *leaves: jnp.stack(leaves), *[start(run) for run in shape])
     task = Task(
-        jnp.stack([problem.embedding for problem in problems]),
+        jnp.stack([problem.rows for problem in problems]),
         jnp.stack([jnp.asarray(problem.graph.targets, dtype=jnp.int32) for problem in problems]),
     )
     contexts = jnp.stack([problem.contexts(Stream.TRAIN, 0, peer.steps + SCORED) for problem in problems])

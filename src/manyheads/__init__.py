@@ -32,7 +32,7 @@ if TYPE_CHECKING:
         star_graph,
     )
     from manyheads.sweep import Store
-    from manyheads.training import Outcome, Run, fingerprint, step_limit, train
+    from manyheads.training import Outcome, Protocol, Run, Task, step_limit, train
 
 __all__ = [
     "BlockOutcome",
@@ -46,12 +46,13 @@ __all__ = [
     "Layer",
     "Outcome",
     "Plan",
+    "Protocol",
     "Run",
     "Store",
+    "Task",
     "audit",
     "certify",
     "construct",
-    "fingerprint",
     "frozen_table",
     "gaussian",
     "graph_from_networkx",
@@ -107,7 +108,7 @@ _ROOMS = {
     "layer.layer": ("Layer",),
     "planning": ("Plan", "audit", "plan"),
     "sweep": ("Store",),
-    "training": ("Outcome", "Run", "fingerprint", "step_limit", "train"),
+    "training": ("Outcome", "Protocol", "Run", "Task", "step_limit", "train"),
 }
 __getattr__ = on_demand(__name__, _ROOMS)
 

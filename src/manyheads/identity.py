@@ -1,4 +1,4 @@
-"""Identified: a run with a meaning, its fields as JSON has them, and an id, which is their hash."""
+"""Identified: a run whose id is the hash of its fields."""
 
 from __future__ import annotations
 
@@ -18,50 +18,54 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 
-def meaning_json(value: object) -> str:
-    """The very bytes whose hash is the id."""
+def canonical_json(value: object) -> str:
+    """The bytes whose hash is the id: keys sorted, no spaces, no NaN."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
-def meaning_id(meaning: Mapping[str, object]) -> str:
-    """16 hexadecimal digits of the SHA-256 of a meaning: equal for equal meanings, wherever they run."""
-    return hashlib.sha256(meaning_json(meaning).encode()).hexdigest()[:16]
+def fields_id(run_fields: Mapping[str, object]) -> str:
+    """16 hexadecimal digits of the SHA-256 of the fields: equal fields have equal ids on every machine."""
+    return hashlib.sha256(canonical_json(run_fields).encode()).hexdigest()[:16]
 
 
 class Identified(ABC):
-    """A frozen run, of whatever kind, that is stored and found again by what it means."""
+    """A frozen run of any kind that a store keeps under its id."""
 
     @property
     @abstractmethod
-    def meaning(self) -> Mapping[str, object]:
-        """Every field that decides what comes out, defaults settled, and the version of the protocol."""
+    def fields(self) -> Mapping[str, object]:
+        """Every field that decides the result, defaults resolved, and the version of the protocol."""
 
     @property
     def id(self) -> str:
-        """16 hexadecimal digits of the SHA-256 of the meaning: equal for equal meanings, wherever they run."""
+        """16 hexadecimal digits of the SHA-256 of the fields: equal fields have equal ids on every machine."""
         return _id(self)
 
 
 @lru_cache(maxsize=1 << 16)  # a sweep asks for the ids of its runs again and again
 def _id(run: Identified) -> str:
-    return meaning_id(run.meaning)
+    return fields_id(run.fields)
 
 
-def settle_numbers(run: DataclassInstance) -> None:
-    """Whole numbers of a frozen run become int and the others float, so that 10 and 10.0 mean the same run."""
+def normalise_numbers(run: DataclassInstance) -> None:
+    """Make whole numbers of a frozen dataclass int and all other numbers float, so that 10 and 10.0 have one id.
+
+    Raises:
+        InputError: A field is no finite number, or a whole number is needed.
+    """
     for field in fields(run):
         value, kind = getattr(run, field.name), str(field.type)
         words = isinstance(value, str) and "Literal" in kind
         if words or not kind.startswith(("int", "float")) or (value is None and kind.endswith("None")):
             continue
         try:
-            settled = index(value) if kind.startswith("int") else float(value)
+            number = index(value) if kind.startswith("int") else float(value)
         except (TypeError, ValueError):
             wanted = "a whole number" if kind.startswith("int") else "a number"
             raise InputError(f"{field.name} must be {wanted}, not {value!r}") from None
-        if not math.isfinite(settled):
-            raise InputError(f"{field.name} must be a finite number, not {settled}")
-        object.__setattr__(run, field.name, settled)
+        if not math.isfinite(number):
+            raise InputError(f"{field.name} must be a finite number, not {number}")
+        object.__setattr__(run, field.name, number)
 
 
 def check_ranges(

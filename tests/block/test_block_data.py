@@ -26,7 +26,7 @@ from manyheads.block import (
 )
 from manyheads.block.block_data import decode, principal
 from manyheads.errors import InputError
-from manyheads.training import fingerprint
+from manyheads.problem.embedding import given_name
 from manyheads.training.data import Stream
 
 BASE = BlockRun(items=64, d_model=16, heads=4, key_width=5, seed=3)
@@ -173,7 +173,7 @@ def test_all_splits_of_a_seed_meet_the_same_problem() -> None:
 
 def test_a_table_that_is_not_the_runs_says_why() -> None:
     table = np.random.default_rng(0).standard_normal((65, 16))
-    named = replace(BASE, embedding=fingerprint(table))
+    named = replace(BASE, embedding=given_name(table))
     np.testing.assert_array_equal(table_of(named, table), table.astype(np.float32))
     for run, other, says in (
         (named, None, "pass this table too"),
@@ -200,10 +200,10 @@ def test_principal_components_are_those_of_a_singular_value_decomposition() -> N
 def test_a_run_records_that_its_table_is_reduced() -> None:
     table = frozen_table(ROWS, np.arange(1, 12), items=9, null=0)
     np.testing.assert_array_equal(table[-1], ROWS[0])
-    run = BlockRun(9, 2, 1, 3, 0, embedding=fingerprint(table), reduction="pca", context=2)
+    run = BlockRun(9, 2, 1, 3, 0, embedding=given_name(table), reduction="pca", context=2)
     np.testing.assert_array_equal(table_of(run, table), principal(table, 2))
-    assert run.meaning["reduction"] == "pca"
-    wide = BlockRun(9, 17, 1, 3, 0, embedding=fingerprint(table), reduction="pca", context=2)
+    assert run.fields["reduction"] == "pca"
+    wide = BlockRun(9, 17, 1, 3, 0, embedding=given_name(table), reduction="pca", context=2)
     with pytest.raises(InputError, match="need 10 rows of at least 17 numbers"):
         table_of(wide, table)
     with pytest.raises(InputError, match="there is nothing to reduce"):

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.runs import make_run
 
 from manyheads.block import BlockRun
 from manyheads.errors import InputError
-from manyheads.training import Run
 
 BASE = BlockRun(items=64, d_model=16, heads=4, key_width=5, seed=3)
 CHANGED: dict[str, Any] = {
@@ -53,8 +53,8 @@ def test_the_id_does_not_drift() -> None:
 
 
 def test_a_block_is_not_a_layer() -> None:
-    assert Run(items=64, d_model=16, heads=4, key_width=5, seed=3).id != BASE.id
-    assert BASE.meaning["kind"] == "block"
+    assert make_run(items=64, d_model=16, heads=4, key_width=5, seed=3).id != BASE.id
+    assert BASE.fields["kind"] == "block"
 
 
 def test_defaults_are_the_papers() -> None:

@@ -14,8 +14,8 @@ import pytest
 
 from manyheads.block import Answers, BlockRun, table_of, task_of, train_blocks
 from manyheads.errors import InputError
+from manyheads.problem.embedding import given_name
 from manyheads.sweep import BlockTrainer, Store, Trainer, sweep, threads
-from manyheads.training import fingerprint
 from manyheads.training.data import Stream
 
 torch = pytest.importorskip("torch", reason="the block needs the torch extra")
@@ -185,7 +185,7 @@ def test_cuda_is_the_cpu_to_float_tolerance(precision: str) -> None:
 
 def test_blocks_go_through_sweep_and_store(tmp_path: Path) -> None:
     table = np.random.default_rng(0).standard_normal((12, 16)).astype(np.float32)
-    runs = [replace(TINY, seed=seed, embedding=fingerprint(table)) for seed in (0, 1)]
+    runs = [replace(TINY, seed=seed, embedding=given_name(table)) for seed in (0, 1)]
     trainer = BlockTrainer(table=table)
     assert isinstance(trainer, Trainer)
     assert pickle.loads(pickle.dumps(trainer)).refusal(runs[0]) is None  # it travels
@@ -197,7 +197,7 @@ def test_blocks_go_through_sweep_and_store(tmp_path: Path) -> None:
         (alone,) = train_blocks([run], table=table)
         assert alone.test is not None
         assert (record.engine, record.status, record.steps) == ("folded-cpu", "limit", 20)
-        assert json.loads(record.run) == run.meaning
+        assert json.loads(record.run) == run.fields
         assert record.score("accuracy") == alone.test.accuracy
         assert record.score("null_rate") == alone.test.null_rate
         assert record.score("best_validation") == max(check.accuracy for check in alone.curve)

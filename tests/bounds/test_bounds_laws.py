@@ -27,6 +27,7 @@ from manyheads.bounds import (
     paper_heads,
     paper_key_budget,
 )
+from manyheads.problem.graph_kinds import RELATION_SLOPE
 
 SIZES = st.integers(3, 2000)
 D_MODELS = st.integers(1, 512)
@@ -149,7 +150,9 @@ def test_the_key_width_is_the_smallest_with_freedom_enough(items: int, d_model: 
 
 def test_the_papers_laws() -> None:
     assert float(paper_key_budget(items=512, relations=512, d_model=64)) == pytest.approx(1.19 * 512 * 9 / 64)
-    assert float(paper_key_budget(items=128, relations=512, d_model=32, degree=4)) == pytest.approx(0.46 * 512 * 7 / 32)
+    assert float(paper_key_budget(items=128, relations=512, d_model=32, slope=RELATION_SLOPE)) == pytest.approx(
+        0.46 * 512 * 7 / 32
+    )
     assert float(paper_heads(items=512, d_model=64)) == pytest.approx(1.65 * 8 - 6.64)
     assert float(paper_heads(items=64, d_model=64)) == 1.0
 
@@ -222,7 +225,8 @@ def test_relations_that_fit(items: int, d_model: int, heads: int, width: int) ->
     by_paper = inverse.relations_by_paper(shape, items=items)
     assert (
         by_paper == 0
-        or float(paper_key_budget(items=items, relations=by_paper, d_model=d_model, degree=2)) <= heads * width
+        or float(paper_key_budget(items=items, relations=by_paper, d_model=d_model, slope=RELATION_SLOPE))
+        <= heads * width
     )
 
 
@@ -240,7 +244,7 @@ def test_the_d_model_that_is_needed(items: int, degree: int, budget: int) -> Non
     fewer = freedom_split(items=items, relations=relations, d_model=d_free - 1, heads=heads) if d_free > 1 else None
     assert fewer is None or fewer[0] * fewer[1] > budget
     d_paper = inverse.d_model_by_paper(items=items, relations=relations, key_budget=budget)
-    assert float(paper_key_budget(items=items, relations=relations, d_model=d_paper, degree=2)) <= budget
+    assert float(paper_key_budget(items=items, relations=relations, d_model=d_paper, slope=RELATION_SLOPE)) <= budget
 
 
 @settings(max_examples=40, deadline=None)

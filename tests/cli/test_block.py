@@ -15,7 +15,7 @@ from manyheads.cli import main
 from manyheads.cli.render.progress import strip
 from manyheads.errors import InputError
 from manyheads.files.block_files import TrainedBlock, read_block, write_block
-from manyheads.training import fingerprint
+from manyheads.problem.embedding import given_name
 
 torch = pytest.importorskip("torch", reason="the block needs the torch extra")
 torch.set_num_threads(1)
@@ -94,7 +94,7 @@ def test_items_are_a_models_most_frequent_tokens(capsys: pytest.CaptureFixture[s
     facts = told([*words, "--key-width", "3", "--seed", "1", *SMALL, "-o", "tiny.safetensors"], capsys)
     expected = frozen_table(ROWS, np.array([7, 10, 3, 8, 9]), items=5, null=0)
     assert facts["embedding"] == "tiny"
-    assert facts["runs"][0]["run"]["embedding"] == fingerprint(expected)
+    assert facts["runs"][0]["run"]["embedding"] == given_name(expected)
     np.testing.assert_array_equal(read_block("tiny.safetensors").given, expected)
 
 
@@ -177,7 +177,7 @@ def partitioned(run: BlockRun, group: np.ndarray) -> dict[str, np.ndarray]:
 
 
 ONE_HOT = np.eye(12, dtype=np.float32)
-KNOWN = BlockRun(11, 12, 3, 12, 7, embedding=fingerprint(ONE_HOT), context=2)
+KNOWN = BlockRun(11, 12, 3, 12, 7, embedding=given_name(ONE_HOT), context=2)
 
 
 def test_the_partition_of_a_hand_made_block_is_found() -> None:

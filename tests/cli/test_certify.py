@@ -12,7 +12,7 @@ from support.commands import refused
 
 from manyheads import Layer, gaussian, permutation_graph
 from manyheads.files import write_embedding, write_graph, write_layer
-from manyheads.files.safetensors_files import pack
+from manyheads.files.safetensors_files import pack_tensors
 
 GOOD = {"layer": "layer.safetensors", "graph": "graph.csv", "embedding": "rows.npy"}
 
@@ -40,7 +40,7 @@ def rows(array: np.ndarray) -> Callable[[Path], None]:
 
 def weights(query: np.ndarray) -> Callable[[Path], None]:
     metadata = {"format": "manyheads layer", "version": "1", "rule": "max", "threshold": "0x0p+0"}
-    return lambda path: path.write_bytes(pack({"query": query, "key": query}, metadata)) and None
+    return lambda path: path.write_bytes(pack_tensors({"query": query, "key": query}, metadata)) and None
 
 
 def absent(path: Path) -> None:

@@ -5,18 +5,17 @@ from __future__ import annotations
 import csv
 import json
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet
 import pytest
+from support.runs import changed, make_run
 from support.sabotage import TINY, Sabotaged, tiny
 
 from manyheads.capacity import Point, Problem, threshold
 from manyheads.cli import main
 from manyheads.cli.render.capacity_table import experiments, law_facts
 from manyheads.sweep import Store, sweep
-from manyheads.training import Run
 
 
 @pytest.fixture(autouse=True)
@@ -24,7 +23,7 @@ def _a_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
     with Store.write(Path("manyheads.db")) as store:
-        sweep([*tiny(range(4), [2, 3]), replace(TINY, graph="regular", degree=2)], store)
+        sweep([*tiny(range(4), [2, 3]), changed(TINY, graph="regular", degree=2)], store)
         sweep(tiny([17]), store, trainer=Sabotaged())
 
 
@@ -99,7 +98,7 @@ def test_the_capacities_in_a_store(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_no_law_goes_through_two_rules(capsys: pytest.CaptureFixture[str]) -> None:
     def problem(items: int, key_budget: int, rule: str) -> Problem:
-        meaning = dict(Run(items, 16, 1, 1, seed=0, rule=rule).meaning)
+        meaning = dict(make_run(items, 16, 1, 1, seed=0, rule=rule).fields)
         return Problem(meaning, threshold([Point(1, key_budget, ((0, 1.0), (1, 1.0)))], target=0.99), 2, 2)
 
     found = [problem(items, items // 4, "max") for items in (64, 128, 256)]

@@ -122,7 +122,7 @@ def test_a_run_that_diverges_is_a_no_and_leaves_no_layer(capsys: pytest.CaptureF
     ("words", "says"),
     [
         (["--context-length", "33"], "33 distinct items cannot be drawn from 32"),
-        (["--graph", "regular:32:32"], "degree"),
+        (["--graph", "regular:32:32"], "degree 1 to 31, not 32"),
         (["--graph", "regular:32"], "is not of the form regular:ITEMS:DEGREE"),
         (["--graph", "nowhere.csv"], "nowhere.csv does not exist"),
         (["--graph", "permuation:32"], "did you mean permutation:ITEMS?"),

@@ -1,19 +1,21 @@
-"""The pass over all pairs against formulas written out, autograd and torch's Adam; hard contexts against the queue."""
+"""The survey of all pairs and its bursts of steps against formulas written out in numpy.
+
+Nothing here imports torch, so that native/tests/sanitize.sh can run it.
+"""
 
 from __future__ import annotations
 
 import math
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
-import torch
 from numpy import ndarray
 
 from manyheads import Graph, gaussian, permutation_graph, power_law_graph, random_graph, star_graph
-from manyheads._native import Fitting32, Fitting64, HardTraining
-from manyheads.training.data import Stream, initial_weights, problem_of
-from manyheads.training.native import _settings
-from manyheads.training.run import Run, fingerprint
+from manyheads._native import Fitting32, Fitting64
 
 FLOORLESS = -math.inf
 GRAPHS = {
@@ -40,13 +42,51 @@ def engine(kind: type, graph: Graph, d_model: int, heads: int, key_width: int, t
     return fitting, rows
 
 
-def loss_of(scores: torch.Tensor, related: torch.Tensor, levels: tuple[float, ...]) -> torch.Tensor:
-    """native/survey.hpp's sentence, written out."""
+def all_scores(rows: ndarray, query: ndarray, key: ndarray) -> ndarray:
+    """(heads, items, items) scores in float64."""
+    x = rows.astype(np.float64)
+    return (x @ query) @ (x @ key).swapaxes(1, 2)
+
+
+def loss_of(scores: ndarray, related: ndarray, levels: tuple[float, ...]) -> float:
+    """The loss as the head of native/fitting/survey.hpp defines it."""
     floor, ceiling, summit, _, weight = levels
     others = scores[:, ~related]
-    lack = (summit - scores.amax(0)[related]).clamp(min=0)
-    loss = (others - ceiling).clamp(min=0).square().sum() + weight * lack.square().sum()
-    return loss if floor == FLOORLESS else loss + (floor - others).clamp(min=0).square().sum()
+    lack = np.maximum(summit - scores.max(0)[related], 0)
+    loss = np.square(np.maximum(others - ceiling, 0)).sum() + weight * np.square(lack).sum()
+    return float(loss if floor == FLOORLESS else loss + np.square(np.maximum(floor - others, 0)).sum())
+
+
+def slope_of(scores: ndarray, related: ndarray, levels: tuple[float, ...]) -> ndarray:
+    """The derivative of loss_of by the score of every head and pair; of a relation only the best head has one."""
+    floor, ceiling, summit, _, weight = levels
+    best = np.arange(len(scores))[:, None, None] == scores.argmax(0)
+    others = 2 * (np.maximum(scores - ceiling, 0) - np.maximum(floor - scores, 0))
+    return np.where(related, best * (-2 * weight * np.maximum(summit - scores, 0)), others)
+
+
+def gradients_of(rows: ndarray, query: ndarray, key: ndarray, slope: ndarray) -> tuple[ndarray, ndarray]:
+    """The derivatives by query and key, given those by the scores."""
+    x = rows.astype(np.float64)
+    return x.T @ (slope @ (x @ key)), x.T @ (slope.swapaxes(1, 2) @ (x @ query))
+
+
+@pytest.mark.parametrize("rule", LEVELS)
+def test_the_slope_written_out_is_the_difference_quotient_of_the_loss(rule: str) -> None:
+    """So that the next test compares with a gradient that was itself checked."""
+    graph, levels, size = GRAPHS["hubs"], LEVELS[rule], 1e-6
+    query, key = weights(3, 11, 5)
+    rows = gaussian(graph.items, 11, seed=3)
+    scores, related = all_scores(rows, query, key), graph.adjacency()
+    gradients = gradients_of(rows, query, key, slope_of(scores, related, levels))
+    rng = np.random.default_rng(5)
+    for _ in range(3):
+        by_query, by_key = rng.standard_normal((2, *query.shape))
+        ahead, behind = (
+            loss_of(all_scores(rows, query + s * by_query, key + s * by_key), related, levels) for s in (size, -size)
+        )
+        slope = np.vdot(gradients[0], by_query) + np.vdot(gradients[1], by_key)
+        assert slope == pytest.approx((ahead - behind) / (2 * size), rel=1e-6)
 
 
 @pytest.mark.parametrize("name", GRAPHS)
@@ -56,18 +96,14 @@ def test_a_look_is_the_loss_its_counts_and_its_gradient(name: str, heads: int, k
     graph, levels = GRAPHS[name], LEVELS[rule]
     fitting, rows = engine(Fitting64, graph, 11, heads, key_width)
     found = fitting.look(*levels)
-    x = torch.tensor(rows, dtype=torch.float64)
-    query, key = (torch.tensor(w, requires_grad=True) for w in weights(heads, 11, key_width))
-    scores = (x @ query) @ (x @ key).transpose(1, 2)
-    related = torch.tensor(graph.adjacency())
-    loss = loss_of(scores, related, levels)
-    loss.backward()
-    assert found.loss == pytest.approx(loss.item(), rel=1e-12)
-    for mine, theirs in zip(fitting.gradient(), (query.grad.numpy(), key.grad.numpy()), strict=True):
+    query, key = weights(heads, 11, key_width)
+    scores, related = all_scores(rows, query, key), graph.adjacency()
+    assert found.loss == pytest.approx(loss_of(scores, related, levels), rel=1e-12)
+    wanted = gradients_of(rows, query, key, slope_of(scores, related, levels))
+    for mine, theirs in zip(fitting.gradient(), wanted, strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=1e-9, atol=1e-9 * float(np.abs(theirs).max()))
 
-    scores = scores.detach()
-    best, threshold = scores.amax(0), levels[3]
+    best, threshold = scores.max(0), levels[3]
     assert found.missed == int((best[related] <= threshold).sum())
     assert found.false_pairs == int((best[~related] > threshold).sum())
     assert found.high == pytest.approx(float(best[related].min()) if graph.relations else math.inf)
@@ -79,31 +115,31 @@ def test_a_look_is_the_loss_its_counts_and_its_gradient(name: str, heads: int, k
         ahead, behind = ([*levels], [*levels])
         ahead[place] += step
         behind[place] -= step
-        with torch.no_grad():
-            rise = loss_of(scores, related, tuple(ahead)) - loss_of(scores, related, tuple(behind))
-        assert slope == pytest.approx(float(rise) / (2 * step), rel=1e-6, abs=1e-6)
+        rise = loss_of(scores, related, tuple(ahead)) - loss_of(scores, related, tuple(behind))
+        assert slope == pytest.approx(rise / (2 * step), rel=1e-6, abs=1e-6)
 
 
-def test_a_burst_is_torchs_adam_on_weights_and_threshold() -> None:
+def test_a_burst_is_adam_written_out() -> None:
+    """Also test_fit_native_torch.py, with torch's own Adam and autograd."""
     graph = GRAPHS["hubs"]
     fitting, rows = engine(Fitting64, graph, 11, 3, 5)
-    rates = [0.2, 0.1, 0.05, 0.3, 0.01]
-    fitting.burst(rates, 0.9, 0.95, 3.0, 0.0, 1.0, math.inf, False)
-    x, related = torch.tensor(rows, dtype=torch.float64), torch.tensor(graph.adjacency())
-    query, key = (torch.tensor(w, requires_grad=True) for w in weights(3, 11, 5))
-    threshold = torch.tensor(1.3, dtype=torch.float64, requires_grad=True)
-    adam = torch.optim.Adam([query, key, threshold], betas=(0.9, 0.95), eps=1e-12)
-    for rate in rates:
-        adam.param_groups[0]["lr"] = rate
-        adam.zero_grad()
-        scores = (x @ query) @ (x @ key).transpose(1, 2)
-        # both levels move with the threshold
-        others, lack = scores[:, ~related] - (threshold - 1), threshold + 1 - scores.amax(0)[related]
-        (others.clamp(min=0).square().sum() + 3 * lack.clamp(min=0).square().sum()).backward()
-        adam.step()
-    mine = fitting.weights()
-    for got, wanted in zip(mine, (query, key, threshold), strict=True):
-        np.testing.assert_allclose(got, wanted.detach().numpy(), rtol=1e-8, atol=1e-10)
+    rates, beta1, beta2 = [0.2, 0.1, 0.05, 0.3, 0.01], 0.9, 0.95
+    burst = fitting.burst(rates, beta1, beta2, 3.0, 0.0, 1.0, math.inf, False)
+    assert burst.steps == len(rates)
+    query, key = weights(3, 11, 5)
+    at, first, second = [query, key, np.array(1.3)], [0.0] * 3, [0.0] * 3
+    for step, rate in enumerate(rates, 1):
+        threshold = float(at[2])
+        levels = (FLOORLESS, threshold - 1, threshold + 1, threshold, 3.0)  # both levels move with the threshold
+        slope = slope_of(all_scores(rows, at[0], at[1]), graph.adjacency(), levels)
+        by = [*gradients_of(rows, at[0], at[1], slope), np.array(-slope.sum())]
+        for n in range(3):
+            first[n] = beta1 * first[n] + (1 - beta1) * by[n]
+            second[n] = beta2 * second[n] + (1 - beta2) * by[n] ** 2
+            root = np.sqrt(second[n] / (1 - beta2**step)) + 1e-12
+            at[n] = at[n] - rate * first[n] / (1 - beta1**step) / root
+    for got, wanted in zip(fitting.weights(), at, strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-8, atol=1e-10)
 
 
 @pytest.mark.parametrize("rule", LEVELS)
@@ -143,47 +179,6 @@ def test_a_burst_stops_where_a_threshold_separates() -> None:
     assert best[graph.adjacency()].min() > best[~graph.adjacency()].max()
 
 
-def test_hard_contexts_are_drawn_around_the_worst_pairs() -> None:
-    run = Run(items=64, d_model=16, heads=2, key_width=4, seed=0)
-    problem = problem_of(run)
-    hard = HardTraining(_settings(run, problem), problem.graph.row_starts, problem.graph.targets, problem.embedding, 6)
-    hard.set_weights(*initial_weights(run), 0.05)
-    # before any look there is no queue: contexts are the protocol's own
-    ordinary = problem.contexts(Stream.TRAIN, 0, 3)
-    for wanted in ordinary:
-        assert sorted(hard.context(1.0)) == sorted(wanted)
-    finding = hard.burst([], 0.5, 0.2, 10, math.inf).finding
-    query, key, threshold = hard.weights()
-    x = problem.embedding.astype(np.float64)
-    scores = ((x @ query) @ (x @ key).swapaxes(1, 2)).max(0)
-    related = problem.graph.adjacency()
-    costs = np.where(related, threshold + 0.2 - scores, scores - (threshold - 0.2))
-    worst = {tuple(map(int, np.unravel_index(at, costs.shape))) for at in np.argsort(-costs, axis=None)[:6]}
-    assert finding.missed == int((scores[related] <= threshold).sum())
-    seen = set()
-    for _ in range(200):
-        context = hard.context(1.0)
-        assert len(set(context.tolist())) == 16
-        inside = {pair for pair in worst if set(pair) <= set(context.tolist())}
-        assert inside, "a hard context holds a hard pair"
-        seen |= inside
-    assert seen == worst
-    assert sum(bool({p for p in worst if set(p) <= set(hard.context(0.0).tolist())}) for _ in range(50)) < 40
-
-
-def test_training_on_hard_contexts_reaches_no_errors() -> None:
-    run = Run(items=64, d_model=16, heads=4, key_width=6, seed=0)
-    problem = problem_of(run)
-    hard = HardTraining(
-        _settings(run, problem), problem.graph.row_starts, problem.graph.targets, problem.embedding, 256
-    )
-    hard.set_weights(*initial_weights(run), 0.0)
-    rates = list(1e-3 * np.clip(np.linspace(2, 0, 40_000, endpoint=False), 0, 1))
-    burst = hard.burst(rates, 0.5, 0.2, 500, math.inf)
-    assert burst.finding.low < burst.finding.high
-    assert burst.steps < 40_000
-
-
 def test_bad_shapes_are_refused() -> None:
     graph, rows = permutation_graph(20, seed=0), gaussian(20, 4, seed=0)
     with pytest.raises(ValueError, match="another number of rows"):
@@ -193,6 +188,29 @@ def test_bad_shapes_are_refused() -> None:
     fitting = Fitting32(graph.row_starts, graph.targets, rows, 1, 2, 1)
     with pytest.raises(ValueError, match="another shape"):
         fitting.set_weights(*weights(1, 4, 3), 0.0)
-    run = Run(items=20, d_model=4, heads=1, key_width=2, seed=0, graph=fingerprint(graph), context=8)
-    with pytest.raises(ValueError, match="16 items"):
-        HardTraining(_settings(run, problem_of(run, graph=graph)), graph.row_starts, graph.targets, rows, 6)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the limit of memory is set as on Linux")
+def test_a_thread_that_cannot_be_started_is_an_error_and_ends_nothing_else() -> None:
+    """The stack of a thread takes megabytes: under a limit of memory some threads start, and the next one cannot."""
+    if "asan" in os.environ.get("LD_PRELOAD", ""):
+        pytest.skip("the address sanitizer needs terabytes of address space, so that a limit ends it")
+    code = """
+import resource
+from pathlib import Path
+import numpy as np
+from manyheads import gaussian, permutation_graph
+from manyheads._native import Fitting32
+graph = permutation_graph(300, seed=0)
+fitting = Fitting32(graph.row_starts, graph.targets, gaussian(300, 8, seed=0), 1, 2, 64)
+used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (100 << 20), resource.RLIM_INFINITY))
+try:
+    fitting.look(-1.0, 1.0, 2.0, 1.5, 1.0)
+except (RuntimeError, MemoryError) as error:
+    print("refused")
+resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+print(fitting.look(-1.0, 1.0, 2.0, 1.5, 1.0).missed)
+"""
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert ended.stdout.split() == ["refused", "300"], ended.stderr

@@ -8,6 +8,7 @@ from scipy.special import softmax as shares
 
 from manyheads import construct, gaussian, permutation_graph
 from manyheads.construct import RADEMACHER
+from manyheads.problem.problem import Problem
 from tools.pages.constructions import measurement
 from tools.pages.constructions.noise import background, decompose
 from tools.pages.constructions.pictures import draw_noise
@@ -56,7 +57,7 @@ def test_the_picture_shows_every_row() -> None:
 
 def test_the_terms_add_up_to_the_scores_of_every_head() -> None:
     graph, x = permutation_graph(100, seed=0), gaussian(100, 80, seed=0)
-    layer = construct.compressive(graph, x, key_width=16, seed=3, block_size=30)
+    layer = construct.compressive(Problem(graph, x), key_width=16, seed=3, block_size=30)
     words = RADEMACHER.draw(100, 16, seed=3)
     scores = layer.head_scores(x)
     for head, (sources, targets) in enumerate(construct.split_sources(graph, size=30)):
@@ -88,7 +89,7 @@ def test_the_terms_are_the_papers() -> None:
 
 def test_background_is_the_attention_of_the_other_heads() -> None:
     graph, x = permutation_graph(60, seed=0), gaussian(60, 70, seed=0)
-    layer = construct.softmax(graph, x, key_width=8, seed=0, block_size=20)
+    layer = construct.softmax(Problem(graph, x), key_width=8, seed=0, block_size=20)
     context = np.array([3, 50, 17, 42])
     owners = context // 20
     logits = layer.head_scores(x[context]) / np.sqrt(8)

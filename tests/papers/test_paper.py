@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.made_up import made_up, roughly
+from support.runs import make_run
 
 from manyheads import InputError
 from manyheads.cli import main
@@ -16,7 +17,6 @@ from manyheads.papers import CAPACITY, Rows, Scale, exhibit, exhibit_names, need
 from manyheads.papers.panel import BASE, DIAGONAL, REGULAR, SOFTMAX, THRESHOLDS, Panel
 from manyheads.papers.paper_page import page
 from manyheads.papers.reproduction import draw_pictures, report
-from manyheads.training import Run
 
 QUICK = Scale(quick=True)
 NAMES = exhibit_names(CAPACITY)
@@ -306,7 +306,7 @@ def test_estimates_grow_with_the_work() -> None:
     from manyheads.papers.effort import Speed
 
     speed = Speed()
-    small, large = ([Run(64, 16, 4, 5, seed=0, steps=steps)] for steps in (1_000, 100_000))
+    small, large = ([make_run(64, 16, 4, 5, seed=0, steps=steps)] for steps in (1_000, 100_000))
     assert speed.seconds(large) == pytest.approx(100 * speed.seconds(small))
     assert np.isfinite(speed.seconds(large))
     assert speed.seconds(large) > 0

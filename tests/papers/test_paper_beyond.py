@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from support.made_up import roughly
+from support.runs import changed, make_run
 
 from manyheads.bounds import freedom_split
 from manyheads.capacity import Goal, measure
@@ -29,28 +30,28 @@ from manyheads.papers.reproduction import draw_pictures, known_rows, measure_row
 from manyheads.papers.rows import write_rows
 from manyheads.papers.threshold_search import SearchTrail, ThresholdSearch
 from manyheads.sweep import Store
-from manyheads.sweep.store.record import Meant
+from manyheads.sweep.store.record import Storable
 from manyheads.training import Run
 
 QUICK = Scale(quick=True, seeds=2)
 NAMES, BEYOND = exhibit_names(CAPACITY), exhibit_names(COLLECTION)
-SMALL = Run(64, 16, 1, 1, seed=0)
+SMALL = make_run(64, 16, 1, 1, seed=0)
 
 
 def need(run: Run) -> int:
     """The key width that so many heads need: least in all with three heads, and never enough with one."""
     ideal = {1: 99, 2: 12, 3: 6}.get(run.heads, 5 + run.heads // 8)
-    length = {8: 1.5, 16: 1.0, 32: 0.75, 64: 0.5}[run.context]
-    return math.ceil(ideal * length * (20_000 / run.steps) ** 0.25)
+    length = {8: 1.5, 16: 1.0, 32: 0.75, 64: 0.5}[run.task.context]
+    return math.ceil(ideal * length * (20_000 / run.protocol.steps) ** 0.25)
 
 
-def row(run: Meant, *, works: Callable[[Run], bool] = lambda run: run.key_width >= need(run)) -> Row:
+def row(run: Storable, *, works: Callable[[Run], bool] = lambda run: run.key_width >= need(run)) -> Row:
     """Exact recovery needs one more in width, and never comes where the run stops early."""
     assert isinstance(run, Run)
     good = works(run)
-    exact = run.key_width > need(run) and run.stop_above >= 1
+    exact = run.key_width > need(run) and run.protocol.stop_above >= 1
     scores = {"micro_f1": 0.999 if good else 0.5 + 0.001 * run.seed, "exact_errors": 0 if exact else 3}
-    return Row(run.id, "layer", "converged" if good else "limit", scores, run.steps, 0.1)
+    return Row(run.id, "layer", "converged" if good else "limit", scores, run.protocol.steps, 0.1)
 
 
 def finished(search: ThresholdSearch, made: Callable[[Run], Row] = row) -> tuple[SearchTrail, Rows, int]:
@@ -73,7 +74,7 @@ def rows() -> Rows:
 
 def test_a_search_finds_what_the_whole_surface_holds() -> None:
     trail, _, rounds = finished(ThresholdSearch(SMALL, tuple(range(1, 33)), (0, 1, 2), 100))
-    every = [replace(SMALL, heads=heads, key_width=width) for heads in range(1, 33) for width in range(1, 17)]
+    every = [changed(SMALL, heads=heads, key_width=width) for heads in range(1, 33) for width in range(1, 17)]
     smallest = min(run.key_budget for run in every if run.key_width >= need(run))
     assert (trail.threshold.key_budget, trail.threshold.heads) == (smallest, 3)
     assert rounds > 3  # it asked, was told, and asked again
@@ -84,12 +85,14 @@ def test_a_search_finds_what_the_whole_surface_holds() -> None:
 
 def test_a_search_replayed_from_rows_is_the_measurement(tmp_path: Path) -> None:
     """`measure` trains for itself; the rows it leaves lead a search over the same runs to the same threshold."""
-    like = Run(12, 8, 1, 1, seed=0, context=6, steps=6_000, stop_above=1.0, validation_contexts=20, test_contexts=50)
+    like = make_run(
+        12, 8, 1, 1, seed=0, context=6, steps=6_000, stop_above=1.0, validation_contexts=20, test_contexts=50
+    )
     for goal in (Goal(micro_f1=0.9), Goal(exact=True)):
         with Store.write(tmp_path / f"{goal.exact}.db") as store:
-            found = measure(like, store, heads=(1, 2, 3), seeds=(0, 1, 2), goal=goal)
+            found = measure(like.task, store=store, protocol=like.protocol, heads=(1, 2, 3), seeds=(0, 1, 2), goal=goal)
             records = store.records()
-            _, limit = predictions(like, (1, 2, 3), None)
+            _, limit = predictions(like.task, (1, 2, 3))
             search = ThresholdSearch(like, (1, 2, 3), (0, 1, 2), limit, goal)
             everything = Rows(map(Row.of, records))
         trail = search.follow(everything)
@@ -110,7 +113,7 @@ def test_a_search_says_what_it_lacks_and_finds_nothing_before() -> None:
 
 
 def test_a_run_without_a_score_fails_its_point() -> None:
-    lost = replace(SMALL, heads=3, key_width=6, seed=1)
+    lost = changed(SMALL, heads=3, key_width=6, seed=1)
 
     def made(run: Run) -> Row:
         return replace(row(run), status="diverged", scores={"micro_f1": None}) if run == lost else row(run)

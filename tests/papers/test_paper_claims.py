@@ -10,10 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.made_up import BUILDS, QUICK, made_up, made_up_scores, outcomes, trial_row
+from support.runs import make_run
 
 from manyheads import gaussian, one_hot
 from manyheads.cli import main
-from manyheads.identity import meaning_id
+from manyheads.identity import fields_id
 from manyheads.papers import CAPACITY, Row, Scale, exhibit, exhibit_names, needed, read_rows, write_rows
 from manyheads.papers.effort import Speed
 from manyheads.papers.exhibit import EXHIBITS
@@ -23,9 +24,9 @@ from manyheads.papers.exhibits.regular_graphs import bounds_of
 from manyheads.papers.exhibits.softmax_trials import NeededWidth, SampledContexts
 from manyheads.papers.panel import REGULAR
 from manyheads.papers.reproduction import draw_pictures, measure_rows, missing_runs, report
-from manyheads.papers.trial import Trial, in_turns, one_hot_name, trainer_of
-from manyheads.sweep import LayerTrainer, Store
-from manyheads.sweep.store.record import Meant
+from manyheads.papers.trial import Trial, in_turns, trainer_of
+from manyheads.sweep import Store
+from manyheads.sweep.store.record import Storable
 from manyheads.training import Run, train
 
 FINE = Scale(seeds=2, up_to=512)
@@ -38,24 +39,23 @@ def test_ids_are_those_of_the_meaning_alone() -> None:
     clock = SplitClock("torch", "scores", 64, 64, 16, (1, 2), 3)
     assert clock.id == SplitClock("torch", "scores", 64, 64, 16, (1, 2), 3).id
     assert clock.id != replace(clock, rounds=4).id
-    run = Run(64, 16, 4, 5, seed=0)
-    assert meaning_id(run.meaning) == run.id  # as the store's runs have always been named
+    run = make_run(64, 16, 4, 5, seed=0)
+    assert fields_id(run.fields) == run.id  # as the store's runs have always been named
 
 
 def test_clocks_come_first_and_alone() -> None:
-    drawn, given = Run(64, 64, 1, 5, seed=0), Run(64, 64, 1, 5, seed=0, embedding=one_hot_name(64))
+    drawn, given = make_run(64, 64, 1, 5, seed=0), make_run(64, 64, 1, 5, seed=0, embedding=one_hot(64))
     clock = SplitClock("kernel", "training", 64, 64, 16, (1,), 1)
     turns = in_turns([drawn, given, clock], {})
-    assert [(alone, group) for _, alone, group in turns] == [(True, [clock]), (False, [drawn]), (False, [given])]
+    assert [(alone, group) for _, alone, group in turns] == [(True, [clock]), (False, [drawn, given])]
     assert trainer_of(drawn, {}).refusal(drawn) is None
     assert trainer_of(given, {}).refusal(given) is None
-    assert LayerTrainer().refusal(given) is not None
 
 
 def test_one_hot_layers_train_on_one_hot_items() -> None:
-    run = Run(32, 32, 1, 8, seed=0, embedding=one_hot_name(32), steps=300)
+    run = make_run(32, 32, 1, 8, seed=0, embedding=one_hot(32), steps=300)
     ended = trainer_of(run, {}).train(run, time_limit=None, keep_going=lambda: True)
-    assert ended.scores["micro_f1"] == train(run, embedding=one_hot(32)).micro_f1
+    assert ended.scores["micro_f1"] == train(run).micro_f1
 
 
 def test_estimates_count_trials() -> None:
@@ -95,7 +95,7 @@ def test_torch_computes_the_layers_scores() -> None:
     from manyheads.papers.exhibits.clocks import _channel, _tensors
     from manyheads.training.data import initial_weights
 
-    run = Run(64, 16, 4, 5, seed=0, context=8)
+    run = make_run(64, 16, 4, 5, seed=0, context=8)
     rows, query, key = _tensors(run)
     expected = Layer(*initial_weights(run), 0.0).head_scores(gaussian(64, 16, seed=0)[:8])
     np.testing.assert_allclose(_channel(rows, query, key, 4).numpy(), expected, atol=1e-5)
@@ -103,7 +103,7 @@ def test_torch_computes_the_layers_scores() -> None:
 
 
 def test_a_level_cost_reproduces_and_a_rising_one_differs() -> None:
-    def rising(run: Meant) -> Row:
+    def rising(run: Storable) -> Row:
         assert isinstance(run, SplitClock)
         return trial_row(run, {str(heads): 100.0 + heads * (run.channel == "kernel") for heads in run.splits})
 
@@ -118,13 +118,13 @@ def test_one_head_suffices_or_not() -> None:
     assert outcomes("no_compression", lambda run: made_up(run, slope=0.8, single=True)) == {"21": "reproduced"}
     assert outcomes("no_compression", lambda run: made_up(run, slope=0.8)) == {"21": "differs"}
 
-    def wasteful(run: Meant) -> Row:
+    def wasteful(run: Storable) -> Row:
         slow = isinstance(run, Run) and run.heads == 1
         return made_up(run, slope=2.0 if slow else 0.8, single=True)
 
     assert outcomes("no_compression", wasteful) == {"21": "differs"}
 
-    def refuted(run: Meant) -> Row:
+    def refuted(run: Storable) -> Row:
         if isinstance(run, Build):
             return trial_row(run, {**made_up_scores(run), "paper": int(run.seed > 0)})
         return made_up(run, slope=0.8, single=True)

@@ -31,7 +31,7 @@ from manyheads.papers.exhibits.softmax_trials import (
     smallest_width,
 )
 from manyheads.problem.problem import Problem
-from manyheads.sweep.store.record import Meant
+from manyheads.sweep.store.record import Storable
 
 FINE = Scale(seeds=2, up_to=512)
 
@@ -60,8 +60,8 @@ def test_builds_that_fail_say_so() -> None:
 
 
 def test_each_construction_has_to_work_somewhere() -> None:
-    def without(construction: str, *, at_best: bool = False) -> Callable[[Meant], Row]:
-        def row(run: Meant) -> Row:
+    def without(construction: str, *, at_best: bool = False) -> Callable[[Storable], Row]:
+        def row(run: Storable) -> Row:
             assert isinstance(run, Build)
             lost = {"paper": 0} if at_best else {"paper": 0, "best": 0}
             return trial_row(run, {**made_up_scores(run), **(lost if run.construction == construction else {})})
@@ -134,7 +134,7 @@ def test_attention_is_the_layers_score() -> None:
 
 
 def test_published_contexts_decide_the_claim() -> None:
-    def failing(run: Meant, *, mended: bool, share: float) -> Row:
+    def failing(run: Storable, *, mended: bool, share: float) -> Row:
         assert isinstance(run, SampledContexts)
         wrong = int(share * run.contexts) if bool(run.calibration) == mended else 0
         return trial_row(run, {**made_up_scores(run), "wrong": wrong})
@@ -166,7 +166,7 @@ def test_multiply_adds_are_those_of_the_products(monkeypatch: pytest.MonkeyPatch
 
 
 def test_the_exponent_decides() -> None:
-    def power(run: Meant, exponent: float, more: int = 1) -> Row:
+    def power(run: Storable, exponent: float, more: int = 1) -> Row:
         assert isinstance(run, BuildClock)
         scores = made_up_scores(run)
         counted = more * int(scores["multiply_adds"] or 0)

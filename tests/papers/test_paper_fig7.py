@@ -28,7 +28,7 @@ from manyheads.papers.exhibits.block_setting import (
 )
 from manyheads.papers.paper_page import page
 from manyheads.papers.reproduction import report
-from manyheads.training import fingerprint
+from manyheads.problem.embedding import given_name
 
 SCALE = Scale()
 
@@ -145,7 +145,7 @@ def test_the_command_redraws_it_from_rows(
 
 TINY = replace(
     LAPTOP, items=9, d_model=8, budgets=(8, 16), seeds=(0,), steps=4, batch=8, context=2,
-    tables=(replace(SMOLLM2, embedding=fingerprint(frozen_table(ROWS, np.arange(1, 10), items=9, null=0))), GAUSSIAN),
+    tables=(replace(SMOLLM2, embedding=given_name(frozen_table(ROWS, np.arange(1, 10), items=9, null=0))), GAUSSIAN),
 )  # fmt: skip
 
 

@@ -15,8 +15,7 @@ from manyheads.bounds.architectures import ARCHITECTURES, architecture
 from manyheads.bounds.inverse import relations_by_bits, relations_by_freedom, relations_by_paper
 from manyheads.cli import main
 from manyheads.files import read_embedding, read_labels
-from manyheads.files.model_configs import read_architecture
-from manyheads.files.model_weights import read_model_weights
+from manyheads.files.model_files import read_architecture, read_model_weights
 from manyheads.planning import audit
 from manyheads.planning.geometry import effective_rank, embedding_geometry, head_geometry, normalised
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from manyheads import InputError, gaussian, permutation_graph, star_graph, step_limit
+from manyheads import InputError, gaussian, permutation_graph, star_graph
 from manyheads.bounds import Shape, freedom_key_width, freedom_needed
 from manyheads.bounds.inverse import relations_by_freedom
 from manyheads.planning import plan, prediction, trials
@@ -21,7 +21,7 @@ from manyheads.planning.prediction import freedom_law, predict
 from manyheads.planning.promise import promise
 from manyheads.planning.split import split
 from manyheads.training import Run
-from manyheads.training.outcome import Check, Outcome, Progress
+from manyheads.training.outcome import Check, OnCheck, Outcome
 
 
 @settings(max_examples=15, deadline=None)
@@ -193,10 +193,22 @@ def test_notes_say_where_the_advice_does_not_reach() -> None:
     assert any("extrapolation" in note for note in plan(relations=50_257, items=50_257, d_model=768).notes)
 
 
-def test_a_trial_trains_as_long_as_the_paper() -> None:
-    limits = {(512, 32): 20_000, (512, 16): 80_000, (1024, 128): 80_000, (64, 16): 20_000, (256, 16): 30_000}
-    assert {at: step_limit(*at) for at in limits} == limits
-    assert step_limit(64, 16, "softmax") == 80_000
+@pytest.mark.parametrize(
+    ("items", "rule", "steps"), [(256, "max", 30_000), (64, "max", 20_000), (64, "softmax", 80_000)]
+)
+def test_a_trial_trains_as_long_as_the_paper(
+    items: int, rule: Any, steps: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+
+    def none(run: Run, **_: object) -> Outcome:
+        seen.append(run.protocol.steps)
+        raise InputError("seen")
+
+    monkeypatch.setattr("manyheads.planning.advice_check.train", none)
+    with pytest.raises(InputError, match="seen"):
+        trials(plan(items, items, 16, rule=rule, context_length=16), seeds=[0])
+    assert set(seen) == {steps}
 
 
 def test_what_an_embedding_promises() -> None:
@@ -249,7 +261,7 @@ def test_trials_train_the_point_and_its_neighbours(monkeypatch: pytest.MonkeyPat
 def test_an_interrupt_ends_the_trainings_that_run(monkeypatch: pytest.MonkeyPatch) -> None:
     begun = []
 
-    def endless(run: Run, *, progress: Progress | None = None, **_: object) -> Outcome:
+    def endless(run: Run, *, progress: OnCheck | None = None, **_: object) -> Outcome:
         begun.append(run)
         if len(begun) == 1:
             raise KeyboardInterrupt
@@ -270,7 +282,7 @@ def test_trials_have_contexts_of_the_length_that_was_planned_for(monkeypatch: py
     seen = []
 
     def none(run: Run, **_: object) -> Outcome:
-        seen.append(run.context)
+        seen.append(run.task.context)
         raise InputError("seen")
 
     monkeypatch.setattr("manyheads.planning.advice_check.train", none)

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.runs import make_run
 
-from manyheads.training.data import Stream, problem_of
+from manyheads.training.data import Stream, training_data
 from manyheads.training.native import training
-from manyheads.training.run import Run
 
 PEERS = Path(__file__).parents[2] / "benchmarks" / "peers"
-RUN, STEPS = Run(64, 16, 4, 5, seed=0), 60
+RUN, STEPS = make_run(64, 16, 4, 5, seed=0), 60
 
 
 def peer(name: str) -> ModuleType:
@@ -26,7 +26,7 @@ def peer(name: str) -> ModuleType:
 
 @pytest.fixture(scope="module")
 def expected() -> tuple[np.ndarray, np.ndarray, float]:
-    kernel = training(RUN, problem_of(RUN))
+    kernel = training(RUN, training_data(RUN))
     kernel.advance(STEPS)
     return kernel.weights()
 
@@ -41,7 +41,7 @@ def taught(written: str) -> Any:
     pytest.importorskip("torch")
     eager = peer("eager_torch")
     layer, positive_weight = eager.WRITTEN[written](RUN), eager.torch.tensor(RUN.context - 1.0)
-    for x, y in eager.prepared(problem_of(RUN), 0, STEPS):
+    for x, y in eager.prepared(training_data(RUN), 0, STEPS):
         eager.learn(layer, x, y, positive_weight)
     return layer
 
@@ -63,7 +63,7 @@ def test_eager_torch_tuned(expected: tuple[np.ndarray, np.ndarray, float]) -> No
 
 def test_contexts_drawn_in_the_loop_are_the_papers() -> None:
     pytest.importorskip("torch")
-    eager, problem = peer("eager_torch"), problem_of(RUN)
+    eager, problem = peer("eager_torch"), training_data(RUN)
     drawn = [y.sum().item() for _, y in eager.drawn(problem, 0, 3000)]
     prepared = [y.sum().item() for _, y in eager.prepared(problem, 0, 3000)]
     assert np.mean(drawn) == pytest.approx(np.mean(prepared), rel=0.02)  # relations in a context
@@ -72,8 +72,8 @@ def test_contexts_drawn_in_the_loop_are_the_papers() -> None:
 
 def test_jax_scan(expected: tuple[np.ndarray, np.ndarray, float]) -> None:
     pytest.importorskip("jax", reason="JAX is in the bench extra")
-    scan, problem = peer("jax_scan"), problem_of(RUN)
-    task = scan.Task(scan.jnp.asarray(problem.embedding), scan.jnp.asarray(problem.graph.targets))
+    scan, problem = peer("jax_scan"), training_data(RUN)
+    task = scan.Task(scan.jnp.asarray(problem.rows), scan.jnp.asarray(problem.graph.targets))
     state = scan.train(scan.start(RUN), task, scan.jnp.asarray(problem.contexts(Stream.TRAIN, 0, STEPS)), RUN.heads)
     query, key = np.split(np.asarray(state.parameters[0]), 2, axis=1)
     np.testing.assert_allclose(query, side_by_side(expected[0]), atol=1e-4)

@@ -164,7 +164,7 @@ def test_runs_that_fit_are_trained_in_one_call(tmp_path: Path, monkeypatch: pyte
     for run, record in zip(runs, first, strict=True):
         (alone,) = train_retrievals([run])
         assert (record.kind, record.engine, record.status, record.steps) == ("retrieval", "folded-cpu", "limit", 20)
-        assert json.loads(record.run) == run.meaning
+        assert json.loads(record.run) == run.fields
         assert record.score("nmse") == pytest.approx(alone.nmse, rel=1e-3)
         assert [check[0] for check in json.loads(record.curve)] == [8, 16, 20]
 

@@ -14,7 +14,7 @@ from manyheads.papers.exhibits.constructions import Build
 from manyheads.papers.exhibits.softmax_trials import NeededWidth, SampledContexts
 from manyheads.papers.panel import Panel
 from manyheads.papers.trial import Scores, Trial
-from manyheads.sweep.store.record import Meant
+from manyheads.sweep.store.record import Storable
 from manyheads.training import Run
 
 QUICK = Scale(quick=True)
@@ -28,7 +28,7 @@ BUILDS = (
 )
 
 
-def made_up(run: Meant, *, slope: float = 1.0, single: bool = False) -> Row:
+def made_up(run: Storable, *, slope: float = 1.0, single: bool = False) -> Row:
     """The row of a run whose outcome is decided here."""
     if isinstance(run, Trial):
         return trial_row(run, made_up_scores(run))
@@ -38,12 +38,12 @@ def made_up(run: Meant, *, slope: float = 1.0, single: bool = False) -> Row:
 
 def made_up_layer(run: Run, *, slope: float = 1.0, single: bool = False) -> Row:
     """A run that succeeds from D_K = slope·x on, if it has more than one head or one head is allowed to."""
-    x = Panel(run.items, run.d_model, degree=run.degree).law()
+    x = Panel(run.items, run.d_model, degree=run.task.relations // run.items).law()
     works = run.key_budget >= slope * x and (run.heads > 1 or single)
     f1 = 0.999 if works else 0.4 + 0.001 * (run.seed % 3)
     scores = {"micro_f1": None, "mse": 0.01 if works else 0.8, "zero_mse": 1.0}
-    scores |= {"micro_f1": f1} if run.objective == "edges" else {}
-    return Row(run.id, "layer", "converged" if works else "limit", scores, run.steps, 0.1)
+    scores |= {"micro_f1": f1} if run.task.objective == "edges" else {}
+    return Row(run.id, "layer", "converged" if works else "limit", scores, run.protocol.steps, 0.1)
 
 
 def trial_row(run: Trial, scores: Scores) -> Row:
@@ -80,7 +80,7 @@ def roughly(figure: Figure, stem: Path) -> tuple[Path]:
     return (path,)
 
 
-def outcomes(name: str, make: Callable[[Meant], Row], scale: Scale = QUICK) -> dict[str, str]:
+def outcomes(name: str, make: Callable[[Storable], Row], scale: Scale = QUICK) -> dict[str, str]:
     """The verdicts of an exhibit whose rows are all made so."""
     module = exhibit(name)
     rows = Rows([make(run) for run in module.runs(scale)])

@@ -11,23 +11,24 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from manyheads.sweep import Ended, LayerTrainer, Record, Store, sweep, threads
 from manyheads.sweep import worker as sweep_work
 from manyheads.training import Run
+from support.runs import changed, make_run
 
 HERE = Path(__file__).parents[1]
-TINY = Run(
+TINY = make_run(
     items=8, d_model=4, heads=1, key_width=2, seed=0, context=4, steps=40, validate_every=20, validation_contexts=10,
     test_contexts=20,
 )  # fmt: skip
 
 
 def tiny(seeds: Sequence[int], key_widths: Sequence[int] = (2,)) -> list[Run]:
-    return [replace(TINY, seed=seed, key_width=width) for seed in seeds for width in key_widths]
+    return [changed(TINY, seed=seed, key_width=width) for seed in seeds for width in key_widths]
 
 
 def essence(record: Record) -> dict[str, object]:

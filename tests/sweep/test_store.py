@@ -15,16 +15,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from support.runs import make_run
 
 from manyheads import InputError
 from manyheads.sweep import Ended, Record, Store
 from manyheads.sweep.store.record import COLUMNS
 from manyheads.sweep.store.schema import APPLICATION_ID, MIGRATIONS, VERSION
-from manyheads.training import Run
 
 
 def record(seed: int = 0, *, micro_f1: float | None = 0.5, status: str = "limit", **changes: object) -> Record:
-    run = Run(items=64, d_model=16, heads=2, key_width=5, seed=seed)
+    run = make_run(items=64, d_model=16, heads=2, key_width=5, seed=seed)
     made = Record.of(run, "layer", "native", Ended("limit", {"micro_f1": micro_f1}, 20, 0.1, [(20, 0.5, 0.1)]))
     return replace(made, status=status, **changes)
 
@@ -61,7 +61,7 @@ def test_a_row_proves_its_own_id(tmp_path: Path) -> None:
 
 
 def test_what_is_not_finite_is_missing(tmp_path: Path) -> None:
-    run = Run(items=64, d_model=16, heads=2, key_width=5, seed=0)
+    run = make_run(items=64, d_model=16, heads=2, key_width=5, seed=0)
     made = Record.of(run, "layer", "native", Ended("diverged", {"margin": math.inf}, 20, 0.1, [(20, 0.0, math.nan)]))
     assert (made.score("margin"), json.loads(made.curve)) == (None, [[20, 0.0, None]])
 
@@ -73,7 +73,7 @@ def test_anything_with_an_id_and_a_meaning_is_kept(tmp_path: Path) -> None:
         id: str = "00112233aabbccdd"
 
         @property
-        def meaning(self) -> dict[str, object]:
+        def fields(self) -> dict[str, object]:
             return {"layers": self.layers}
 
     made = Record.of(Block(3), "block", "torch", Ended("limit", {"accuracy": 0.25}, 20, 0.1, []))

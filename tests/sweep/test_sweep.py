@@ -13,17 +13,16 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
 import pytest
+from support.runs import changed
 from support.sabotage import HERE, TINY, Killer, Sabotaged, delays, impatient, outcome, tiny
 
 from manyheads import Graph, InputError, gaussian
-from manyheads.sweep import LayerTrainer, Progress, Store, Workers, grid, processes, sweep, threads
-from manyheads.training import fingerprint
+from manyheads.sweep import Store, SweepProgress, Workers, grid, processes, sweep, threads
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +47,7 @@ def test_records_come_back_in_the_order_of_the_runs(tmp_path: Path) -> None:
 
 
 def test_running_twice_trains_once(tmp_path: Path) -> None:
-    seen: list[Progress] = []
+    seen: list[SweepProgress] = []
     with Store.write(tmp_path / "s.db") as store:
         first = sweep(tiny(range(6)), store)
         again = sweep(tiny(range(6)), store, progress=seen.append)
@@ -95,18 +94,16 @@ def test_a_failed_run_is_failed_not_low_and_not_tried_for_ever(tmp_path: Path) -
 
 def test_a_given_graph_and_embedding_travel_to_the_workers(tmp_path: Path, two_processes: Workers) -> None:
     graph = Graph(8, sources=np.arange(8), targets=np.roll(np.arange(8), 1))
-    trainer = LayerTrainer(graph=graph, embedding=gaussian(8, 4, seed=5))
-    assert trainer.embedding is not None
-    run = replace(TINY, graph=fingerprint(graph), embedding=fingerprint(trainer.embedding))
+    run = changed(TINY, graph=graph, embedding=gaussian(8, 4, seed=5))
     for name, workers in (("t", threads(1)), ("p", two_processes)):
         with Store.write(tmp_path / name) as store:
-            (record,) = sweep([run], store, trainer=trainer, workers=workers)
+            (record,) = sweep([run], store, workers=workers)
             assert record.status in ("converged", "limit")
     assert outcome(tmp_path / "t") == outcome(tmp_path / "p")
 
 
 def test_impossible_runs_are_all_named_before_anything_starts(tmp_path: Path) -> None:
-    lost = [replace(run, graph="given:0000000000000000") for run in tiny([1, 2])]
+    lost = [changed(run, rule="sum") for run in tiny([1, 2])]  # no rule of the native engine
     with Store.write(tmp_path / "s.db") as store:
         with pytest.raises(InputError, match="2 of 3 runs are impossible") as refused:
             sweep([TINY, *lost], store)
@@ -162,7 +159,7 @@ def test_a_run_that_takes_too_much_memory_costs_only_itself(tmp_path: Path, two_
 
 
 def test_a_run_ends_with_its_time_limit(tmp_path: Path) -> None:
-    slow = replace(TINY, steps=10**9)
+    slow = changed(TINY, steps=10**9)
     clock = time.monotonic()
     with Store.write(tmp_path / "s.db") as store:
         (record,) = sweep([slow], store, time_limit=0.3)
@@ -181,8 +178,8 @@ def test_a_run_deaf_to_its_time_limit_is_ended_with_its_process(tmp_path: Path) 
 
 
 def test_a_sweep_stops_at_its_deadline_and_goes_on_later(tmp_path: Path) -> None:
-    endless = replace(TINY, steps=10**9)
-    runs = [*tiny(range(3)), endless, *(replace(endless, seed=seed) for seed in range(9))]
+    endless = changed(TINY, steps=10**9)
+    runs = [*tiny(range(3)), endless, *(changed(endless, seed=seed) for seed in range(9))]
     with Store.write(tmp_path / "s.db") as store:
         clock = time.monotonic()
         records = sweep(runs, store, workers=threads(2), deadline=clock + 0.5)
@@ -205,7 +202,7 @@ INTERRUPTED = """
     if __name__ == "__main__":
         workers = processes(2) if sys.argv[3] == "processes" else threads(2)
         with Store.write(Path(sys.argv[1])) as store:
-            endless = [replace(TINY, steps=10**9, seed=seed) for seed in (4, 5)]
+            endless = [changed(TINY, steps=10**9, seed=seed) for seed in (4, 5)]
             sweep(tiny(range(3)) + endless, store, workers=workers, progress=show)
 """
 

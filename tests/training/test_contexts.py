@@ -10,19 +10,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2_contingency
+from support.runs import make_run
 
 from manyheads import Graph, permutation_graph, regular_graph
 from manyheads.problem.graph import Graph as AnyGraph
-from manyheads.training.data import Problem, Stream, problem_of
-from manyheads.training.run import Run, fingerprint
+from manyheads.training.data import Stream, TrainingData, training_data
 
 MASK = (1 << 64) - 1
 GOLDEN = 0x9E3779B97F4A7C15
 
 
-def problem(graph: AnyGraph, *, context: int = 16, target_rate: float = 0.5, seed: int = 0) -> Problem:
-    run = Run(graph.items, 4, 1, 1, seed=seed, graph=fingerprint(graph), context=context, target_rate=target_rate)
-    return problem_of(run, graph=graph)
+def problem(graph: AnyGraph, *, context: int = 16, target_rate: float = 0.5, seed: int = 0) -> TrainingData:
+    run = make_run(graph.items, 4, 1, 1, seed=seed, graph=graph, context=context, target_rate=target_rate)
+    return training_data(run)
 
 
 def neighbours(graph: AnyGraph, item: int) -> list[int]:
@@ -42,7 +42,7 @@ def simulate(graph: AnyGraph, length: int, rate: float, rng: np.random.Generator
 
 
 class SplitMix:
-    """native/random.hpp, written again."""
+    """native/engine/random.hpp, written again."""
 
     def __init__(self, key: int, stream: int, index: int) -> None:
         self.state = self.mix((self.mix((key + GOLDEN * (stream + 1)) & MASK) + GOLDEN * (index + 1)) & MASK)
@@ -61,8 +61,8 @@ class SplitMix:
         return (self.draw() * count) >> 64
 
 
-def redraw(given: Problem, stream: int, index: int) -> list[int]:
-    """native/contexts.hpp, written again: every random number in its place."""
+def redraw(given: TrainingData, stream: int, index: int) -> list[int]:
+    """native/engine/contexts.hpp, written again: every random number in its place."""
     random, graph, length = SplitMix(given.context_key, stream, index), given.graph, given.context
     context: list[int] = []
     while len(context) < length:
@@ -183,8 +183,8 @@ def test_streams_and_problem_seeds_differ_but_weights_do_not_matter() -> None:
     graph = permutation_graph(64, seed=0)
     drawn = [problem(graph, seed=s).contexts(stream, 0, 50).tobytes() for s in (0, 1) for stream in Stream]
     assert len(set(drawn)) == 6
-    runs = [Run(64, 16, heads, width, seed=seed, problem_seed=5) for heads, width, seed in ((1, 4, 0), (8, 9, 1))]
-    ours = [problem_of(run) for run in runs]
+    runs = [make_run(64, 16, heads, width, seed=seed, problem_seed=5) for heads, width, seed in ((1, 4, 0), (8, 9, 1))]
+    ours = [training_data(run) for run in runs]
     assert ours[0].graph == ours[1].graph
-    np.testing.assert_array_equal(ours[0].embedding, ours[1].embedding)
+    np.testing.assert_array_equal(ours[0].rows, ours[1].rows)
     np.testing.assert_array_equal(*(p.contexts(Stream.TEST, 0, 50) for p in ours))

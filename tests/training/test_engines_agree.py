@@ -11,11 +11,13 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy import ndarray
 from scipy.stats import ks_2samp
+from support.runs import changed, make_run
 
 from manyheads import Graph
+from manyheads.layer.rules import MAX
 from manyheads.training import native, train
-from manyheads.training.data import Problem, Stream, problem_of
-from manyheads.training.run import Run, fingerprint
+from manyheads.training.data import Stream, TrainingData, training_data
+from manyheads.training.run import Run
 
 torch = pytest.importorskip("torch", reason="the reference engine needs the torch extra")
 from manyheads.training.reference import Batch, train_runs  # noqa: E402
@@ -36,15 +38,13 @@ GIVEN: dict[str, dict[str, Any]] = {"given": {}, "given softmax": {"rule": "soft
 
 @dataclass(frozen=True)
 class Case:
-    """A run and the graph and embedding it may have been given."""
+    """A run in both engines."""
 
     run: Run
-    graph: Graph | None = None
-    embedding: ndarray | None = None
 
     @property
-    def problem(self) -> Problem:
-        return problem_of(self.run, graph=self.graph, embedding=self.embedding)
+    def problem(self) -> TrainingData:
+        return training_data(self.run)
 
     def native(self) -> Any:
         return native.training(self.run, self.problem)
@@ -59,15 +59,15 @@ def given_case(*, items: int, relations: int, seed: int, **fields: Any) -> Case:
     sources, targets = np.divmod(rng.choice(items**2, relations, replace=False), items)
     graph = Graph(items, sources, targets)
     embedding = rng.standard_normal((items, fields["d_model"])).astype(np.float32)
-    run = Run(items, seed=seed, graph=fingerprint(graph), embedding=fingerprint(embedding), **fields)
-    return Case(run, graph, embedding)
+    run = make_run(items, seed=seed, graph=graph, embedding=embedding, **fields)
+    return Case(run)
 
 
 def head_gap(case: Case, query: ndarray, key: ndarray, context: ndarray) -> float:
     """How far the second-best head is behind at least, in units of the largest score."""
-    x = case.problem.embedding[context].astype(np.float64)
+    x = case.problem.rows[context].astype(np.float64)
     heads = (x @ query) @ (x @ key).swapaxes(1, 2)
-    if case.run.rule.name != "max" or case.run.heads == 1:
+    if case.run.rule is not MAX or case.run.heads == 1:
         return np.inf
     second, first = np.sort(heads, axis=0)[-2:]
     return float((first - second).min() / np.abs(heads).max())
@@ -75,7 +75,7 @@ def head_gap(case: Case, query: ndarray, key: ndarray, context: ndarray) -> floa
 
 def autograd(case: Case, query: ndarray, key: ndarray, threshold: float, context: ndarray) -> tuple[float, ...]:
     """Loss and gradients by torch, in float64, at these weights."""
-    exact = replace(case, run=replace(case.run, precision="float64")).reference()
+    exact = replace(case, run=changed(case.run, precision="float64")).reference()
     with torch.no_grad():
         for part, value in zip(exact.weights, (query, key, threshold), strict=True):
             part.copy_(torch.as_tensor(value, dtype=torch.float64))
@@ -107,7 +107,7 @@ def make_case(kind: str, shape: dict[str, Any], density: float, precision: str) 
     variant = VARIANTS[kind]
     if "degree" in variant:
         variant = variant | {"degree": 1 + round(density * (items - 2))}
-    return Case(Run(**shape, **variant))
+    return Case(make_run(**shape, **variant))
 
 
 @settings(max_examples=100, deadline=None)
@@ -136,7 +136,7 @@ def test_gradients_are_autograds(
 MIDDLING = {"items": 48, "d_model": 12, "heads": 3, "key_width": 5, "seed": 1, "precision": "float64"}
 SMALL = {"d_model": 5, "heads": 2, "key_width": 3, "seed": 1, "precision": "float64"}
 EDGES: dict[str, Case] = {
-    name: Case(Run(**MIDDLING | variant))
+    name: Case(make_run(**MIDDLING | variant))
     for name, variant in {
         **VARIANTS,
         "decay": {"weight_decay": 0.1, "beta1": 0.7, "beta2": 0.9, "epsilon": 1e-4, "learning_rate": 0.01},
@@ -172,7 +172,7 @@ def test_300_steps_are_the_same(case: Case) -> None:
 @pytest.mark.parametrize(("precision", "tolerance"), [("float64", 1e-12), ("float32", 2e-6)])
 @pytest.mark.parametrize("weight_decay", [0.0, 0.2])
 def test_the_optimiser_alone_is_torchs(precision: str, tolerance: float, weight_decay: float) -> None:
-    run = Run(**MIDDLING | {"precision": precision, "learning_rate": 0.01, "weight_decay": weight_decay})
+    run = make_run(**MIDDLING | {"precision": precision, "learning_rate": 0.01, "weight_decay": weight_decay})
     case = Case(run)
     kernel, dtype = case.native(), getattr(torch, precision)
     parameters = [torch.tensor(part, dtype=dtype, requires_grad=True) for part in kernel.weights()]
@@ -194,7 +194,7 @@ def test_of_equal_heads_the_first_learns_in_both(precision: str, context: int) -
     # Whole numbers: every engine's sums are exact in any order, so ties are ties.
     embedding = rng.integers(-1, 2, (40, 7)).astype(np.float32)
     shape = {"d_model": 7, "heads": 5, "key_width": 3, "context": context, "sharpness": 0.25, "precision": precision}
-    case = Case(Run(40, seed=0, embedding=fingerprint(embedding), **shape), embedding=embedding)
+    case = Case(make_run(40, seed=0, embedding=embedding, **shape))
     query, key = rng.integers(-1, 2, (2, 5, 7, 3)).astype(np.float64)
     query[4], key[4] = query[2], key[2]
     kernel, row = case.native(), case.problem.contexts(Stream.TRAIN, 0, 1)[0]
@@ -212,7 +212,7 @@ def test_of_equal_heads_the_first_learns_in_both(precision: str, context: int) -
 def transition(seed: int, **altered: Any) -> Run:
     """In the middle of the transition; a tenth of the paper's steps, where seeds differ most for their mean."""
     protocol = {"steps": 2_000, "validate_every": 1_000} | altered
-    return Run(items=64, d_model=16, heads=2, key_width=7, seed=seed, **protocol)
+    return make_run(items=64, d_model=16, heads=2, key_width=7, seed=seed, **protocol)
 
 
 def scores_of_native(seeds: range, **altered: Any) -> list[float | None]:
@@ -221,7 +221,7 @@ def scores_of_native(seeds: range, **altered: Any) -> list[float | None]:
 
 def test_outcomes_are_distributed_alike() -> None:
     runs = [transition(seed) for seed in range(20)]
-    outcomes = train_runs(runs, [problem_of(run) for run in runs])
+    outcomes = train_runs(runs, [training_data(run) for run in runs])
     reference = [outcome.micro_f1 for outcome in outcomes]
     # seeds apart: two independent samples; an engine that learned a little slower or otherwise is told apart
     assert ks_2samp(reference, scores_of_native(range(100, 200))).pvalue > 0.01
@@ -243,8 +243,8 @@ def test_runs_end_alike(variant: dict[str, Any]) -> None:
     # easy enough to be learned at once; with messages, coarse checks soon fail to improve
     fields = {"d_model": 16, "heads": 2, "key_width": 8, "learning_rate": 0.02, "validate_every": 50, "steps": 2_000}
     evaluation = {"validation_contexts": 40, "test_contexts": 60, "patience": 3, "precision": "float64"}
-    runs = [Run(20, seed=seed, context=8, **fields, **evaluation, **variant) for seed in range(4)]
-    outcomes = train_runs(runs, [problem_of(run) for run in runs])
+    runs = [make_run(20, seed=seed, context=8, **fields, **evaluation, **variant) for seed in range(4)]
+    outcomes = train_runs(runs, [training_data(run) for run in runs])
     assert len({outcome.steps for outcome in outcomes}) > 1  # each stopped on its own
     for theirs in outcomes:
         ours = train(theirs.run)

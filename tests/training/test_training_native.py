@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -11,12 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy import ndarray
+from support.runs import changed, make_run
 
 from manyheads import Graph, Layer, regular_graph
-from manyheads.training.data import Problem, Stream, initial_weights, problem_of
+from manyheads.training.data import Stream, TrainingData, initial_weights, training_data
 from manyheads.training.native import training
 from manyheads.training.outcome import Tally
-from manyheads.training.run import Run, fingerprint
+from manyheads.training.run import Run
 
 
 @dataclass(frozen=True)
@@ -32,19 +33,19 @@ def start(run: Run, threshold: float = 0.07) -> Point:
     return Point(*initial_weights(run), threshold)
 
 
-def labels(problem: Problem, context: ndarray) -> ndarray:
+def labels(problem: TrainingData, context: ndarray) -> ndarray:
     return problem.graph.adjacency()[np.ix_(context, context)]
 
 
-def loss_of(run: Run, problem: Problem, context: ndarray, at: Point) -> float:
+def loss_of(run: Run, problem: TrainingData, context: ndarray, at: Point) -> float:
     """The loss of one context as claims.md and App. A.1 state it."""
-    layer = Layer(at.query, at.key, at.threshold, run.rule)
-    scores, related = layer.scores(problem.embedding[context]), labels(problem, context)
+    layer = Layer(at.query, at.key, at.threshold, run.rule.name)
+    scores, related = layer.scores(problem.rows[context]), labels(problem, context)
     if problem.messages is not None:
         values = problem.messages[context]
         distances = [np.sum((scores[p] @ values - values[q]) ** 2) for p, q in zip(*np.nonzero(related), strict=True)]
         return float(np.mean(distances)) if distances else math.nan
-    z, weight = run.sharpness * (scores - at.threshold), run.meaning["positive_weight"]
+    z, weight = run.protocol.sharpness * (scores - at.threshold), run.fields["positive_weight"]
     if weight == "balanced":
         weight = (related.size - related.sum()) / related.sum() if related.any() else 0.0
     return float(np.where(related, weight * np.logaddexp(0, -z), np.logaddexp(0, z)).mean())
@@ -68,7 +69,7 @@ def directions(shape: tuple[int, ...], seed: int) -> list[Point]:
 
 
 def check_slopes(
-    run: Run, problem: Problem, context: ndarray, at: Point, gradient: Point, tolerance: float, size: float = 2e-7
+    run: Run, problem: TrainingData, context: ndarray, at: Point, gradient: Point, tolerance: float, size: float = 2e-7
 ) -> None:
     """The gradient's slope in every direction is the central difference quotient of loss_of."""
     for direction in directions(at.query.shape, seed=0):
@@ -96,7 +97,7 @@ SHAPES = [
 
 
 def check_gradient(run: Run, at: Point, tolerance: float) -> None:
-    problem = problem_of(run)
+    problem = training_data(run)
     kernel = training(run, problem)
     kernel.set_weights(at.query, at.key, at.threshold)
     for context in problem.contexts(Stream.VALIDATION, 0, 2):
@@ -114,9 +115,9 @@ def check_gradient(run: Run, at: Point, tolerance: float) -> None:
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_gradients_are_difference_quotients(variant: str, shape: tuple[int, int, int, int, int]) -> None:
     items, d_model, heads, key_width, context = shape
-    run = Run(items, d_model, heads, key_width, seed=2, context=context, **VARIANTS[variant])
-    check_gradient(replace(run, precision="float64"), start(run), tolerance=1e-6)
-    single = replace(run, precision="float32")
+    run = make_run(items, d_model, heads, key_width, seed=2, context=context, **VARIANTS[variant])
+    check_gradient(changed(run, precision="float64"), start(run), tolerance=1e-6)
+    single = changed(run, precision="float32")
     rounded = Point(*(w.astype(np.float32).astype(np.float64) for w in initial_weights(run)), 0.0625)
     check_gradient(single, rounded, tolerance=1e-4)
 
@@ -126,7 +127,7 @@ def test_gradients_are_difference_quotients(variant: str, shape: tuple[int, int,
 def test_gradients_in_any_shape(data: st.DataObject) -> None:
     items = data.draw(st.integers(4, 24))
     variant = VARIANTS[data.draw(st.sampled_from(sorted(VARIANTS)))]
-    run = Run(
+    run = make_run(
         items=items,
         d_model=data.draw(st.integers(1, 20)),
         heads=data.draw(st.integers(1, 4)),
@@ -140,14 +141,14 @@ def test_gradients_in_any_shape(data: st.DataObject) -> None:
     check_gradient(run, start(run), tolerance=1e-5)
 
 
-def given_run(graph: Graph, **fields: object) -> tuple[Run, Problem]:
-    run = Run(graph.items, 6, 3, 2, seed=1, graph=fingerprint(graph), precision="float64", **fields)
-    return run, problem_of(run, graph=graph)
+def given_run(graph: Graph, **fields: object) -> tuple[Run, TrainingData]:
+    run = make_run(graph.items, 6, 3, 2, seed=1, graph=graph, precision="float64", **fields)
+    return run, training_data(run)
 
 
 def test_a_tie_goes_to_the_lowest_head() -> None:
-    run = Run(24, 16, 3, 5, seed=0, precision="float64")
-    problem = problem_of(run)
+    run = make_run(24, 16, 3, 5, seed=0, precision="float64")
+    problem = training_data(run)
     query, key = initial_weights(run)
     query[:], key[:] = query[:1], key[:1]  # three times the same head
     kernel = training(run, problem)
@@ -184,8 +185,8 @@ def test_a_complete_graph_has_almost_only_positives() -> None:
 @pytest.mark.parametrize("precision", ["float32", "float64"])
 def test_losses_of_flat_and_of_steep_scores(scale: float, precision: str) -> None:
     """exp(−|u|) from almost 1 to far below the smallest number: nothing overflows, nothing is lost."""
-    run = Run(24, 16, 2, 4, seed=0, precision=precision, initial_scale=scale)
-    problem = problem_of(run)
+    run = make_run(24, 16, 2, 4, seed=0, precision=precision, initial_scale=scale)
+    problem = training_data(run)
     kernel, context = training(run, problem), problem.contexts(Stream.TRAIN, 0, 1)[0]
     query, key, _ = kernel.weights()
     loss, *gradient = kernel.gradient(context)
@@ -197,18 +198,18 @@ def adamw(run: Run, value: ndarray, gradients: list[ndarray]) -> tuple[ndarray, 
     """AdamW as Loshchilov and Hutter wrote it, for given gradients."""
     first, second = np.zeros_like(value), np.zeros_like(value)
     for t, gradient in enumerate(gradients, start=1):
-        value = value * (1 - run.learning_rate * run.weight_decay)
-        first = run.beta1 * first + (1 - run.beta1) * gradient
-        second = run.beta2 * second + (1 - run.beta2) * gradient**2
-        unbiased = first / (1 - run.beta1**t), second / (1 - run.beta2**t)
-        value = value - run.learning_rate * unbiased[0] / (np.sqrt(unbiased[1]) + run.epsilon)
+        value = value * (1 - run.protocol.learning_rate * run.protocol.weight_decay)
+        first = run.protocol.beta1 * first + (1 - run.protocol.beta1) * gradient
+        second = run.protocol.beta2 * second + (1 - run.protocol.beta2) * gradient**2
+        unbiased = first / (1 - run.protocol.beta1**t), second / (1 - run.protocol.beta2**t)
+        value = value - run.protocol.learning_rate * unbiased[0] / (np.sqrt(unbiased[1]) + run.protocol.epsilon)
     return value, first, second
 
 
 @pytest.mark.parametrize("variant", [{}, {"weight_decay": 0.3, "epsilon": 1e-3, "beta1": 0.7, "beta2": 0.95}], ids=str)
 def test_the_optimiser_is_adamw(variant: dict[str, float]) -> None:
-    run = Run(30, 19, 3, 3, seed=4, precision="float64", initial_threshold=0.2, **variant)
-    problem = problem_of(run)
+    run = make_run(30, 19, 3, 3, seed=4, precision="float64", initial_threshold=0.2, **variant)
+    problem = training_data(run)
     kernel = training(run, problem)
     gradients: list[tuple[ndarray, ndarray, ndarray]] = []
     for context in problem.contexts(Stream.TRAIN, 0, 40):
@@ -237,16 +238,16 @@ def test_a_value_context_without_a_valid_position_makes_no_update() -> None:
     assert np.isfinite(kernel.advance(1)).all()
     # the optimiser's count starts here: its first step is lr·sign of the gradient
     moved = np.abs(kernel.weights()[0] - before[0])
-    assert moved.max() == pytest.approx(run.learning_rate, rel=1e-3)
+    assert moved.max() == pytest.approx(run.protocol.learning_rate, rel=1e-3)
 
 
-def recount(run: Run, problem: Problem, kernel: object, stream: Stream, count: int) -> Tally:
+def recount(run: Run, problem: TrainingData, kernel: object, stream: Stream, count: int) -> Tally:
     query, key, threshold = kernel.weights()  # type: ignore[attr-defined]
-    layer = Layer(query, key, threshold, run.rule)
+    layer = Layer(query, key, threshold, run.rule.name)
     hits = alarms = misses = positions = 0
     distance = zero = 0.0
     for context in problem.contexts(stream, 0, count):
-        related, rows = labels(problem, context), problem.embedding[context]
+        related, rows = labels(problem, context), problem.rows[context]
         if problem.messages is not None:
             values = problem.messages[context]
             predicted = layer.scores(rows) @ values
@@ -266,8 +267,8 @@ def recount(run: Run, problem: Problem, kernel: object, stream: Stream, count: i
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("context", [16, 11])
 def test_evaluation_counts_what_a_recount_counts(variant: str, count: int, context: int) -> None:
-    run = Run(37, 12, 3, 4, seed=5, context=context, precision="float64", **VARIANTS[variant])
-    problem = problem_of(run)
+    run = make_run(37, 12, 3, 4, seed=5, context=context, precision="float64", **VARIANTS[variant])
+    problem = training_data(run)
     kernel = training(run, problem)
     kernel.advance(400)
     ours = Tally(*kernel.evaluate(int(Stream.TEST), count))
@@ -276,18 +277,18 @@ def test_evaluation_counts_what_a_recount_counts(variant: str, count: int, conte
     assert ours.positions == theirs.positions
     assert ours.distance == pytest.approx(theirs.distance, rel=1e-9)
     assert ours.distance_of_zero == pytest.approx(theirs.distance_of_zero, rel=1e-9)
-    assert ours.hits + ours.false_alarms > 0 or run.objective == "values"
+    assert ours.hits + ours.false_alarms > 0 or run.task.objective == "values"
 
 
 def test_both_ways_of_counting_decide_alike() -> None:
     """300 contexts at once go through all pairs; one at a time they cannot."""
-    run = Run(37, 12, 3, 4, seed=5)
-    problem = problem_of(run)
+    run = make_run(37, 12, 3, 4, seed=5)
+    problem = training_data(run)
     kernel = training(run, problem)
     kernel.advance(300)
     at_once = kernel.evaluate(int(Stream.TEST), 300)[:3]
     growing = [kernel.evaluate(int(Stream.TEST), n)[:3] for n in (1, 2, 3, 4)]
     layer = Layer(*(w.astype(np.float32) for w in kernel.weights()[:2]), kernel.weights()[2])
-    recognised = [layer.recognise(problem.embedding[c]) for c in problem.contexts(Stream.TEST, 0, 300)]
+    recognised = [layer.recognise(problem.rows[c]) for c in problem.contexts(Stream.TEST, 0, 300)]
     assert sum(at_once[:2]) == pytest.approx(sum(int(r.sum()) for r in recognised), abs=2)  # float32 against float64
     assert all(a[0] + a[2] <= b[0] + b[2] for a, b in pairwise(growing))

@@ -5,18 +5,20 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, replace
+from dataclasses import astuple
 from typing import Any
 
 import numpy as np
 import pytest
+from support.runs import changed, make_run
 
 from manyheads.errors import InputError
 from manyheads.layer.layer import Layer
-from manyheads.layer.rules import MAX, rule_named
+from manyheads.layer.rules import MAX, RULES, rule_named
 from manyheads.training import Check, Outcome, train
-from manyheads.training.data import Stream, problem_of
-from manyheads.training.run import Run, fingerprint
+from manyheads.training.data import Stream, training_data
+from manyheads.training.protocol import Protocol
+from manyheads.training.run import Run
 
 torch = pytest.importorskip("torch", reason="the reference engine needs the torch extra")
 from manyheads.training.reference import Batch, converged, train_runs  # noqa: E402
@@ -41,11 +43,11 @@ def relations(*, seed: int = 0) -> np.ndarray:
 
 
 def batch(runs: Sequence[Run]) -> Batch:
-    return Batch(runs, [problem_of(run) for run in runs])
+    return Batch(runs, [training_data(run) for run in runs])
 
 
-@pytest.mark.parametrize("rule", ["max", "softmax", "sum", "logsumexp"])
-def test_scores_are_those_of_the_layer(rule: str) -> None:
+@pytest.mark.parametrize("rule", list(RULES))
+def test_scores_are_those_of_the_layer(rule: Any) -> None:
     query, key = normal(2, RUNS, HEADS, D_MODEL, KEY_WIDTH)
     x = normal(RUNS, CONTEXTS, LENGTH, D_MODEL, seed=1)
     found = scores(torch.tensor(query), torch.tensor(key), torch.tensor(x), rule_named(rule)).numpy()
@@ -93,10 +95,10 @@ def test_the_lowest_of_equal_heads_gets_the_gradient() -> None:
 
 @pytest.mark.parametrize("weight_decay", [0.0, 0.3])
 def test_adamw_is_torchs_own_for_the_runs_that_move(weight_decay: float) -> None:
-    run = Run(8, 4, 1, 2, seed=0, context=4, learning_rate=0.05, weight_decay=weight_decay)
+    protocol = Protocol(learning_rate=0.05, weight_decay=weight_decay)
     start = [normal(RUNS, 3, 2), normal(RUNS, seed=1)]
     batched = [torch.tensor(values) for values in start]
-    ours = AdamW(run, batched)
+    ours = AdamW(protocol, batched)
     alone = [[torch.tensor(values[n], requires_grad=True) for values in start] for n in range(RUNS)]
     theirs = [torch.optim.AdamW(p, lr=0.05, weight_decay=weight_decay) for p in alone]
     rng = np.random.default_rng(2)
@@ -124,7 +126,7 @@ def test_adamw_is_torchs_own_for_the_runs_that_move(weight_decay: float) -> None
     ids=lambda variant: ",".join(map(str, variant.values())) or "max",
 )
 def test_a_batch_is_its_runs_one_at_a_time(variant: Mapping[str, object]) -> None:
-    runs = [Run(24, 8, 2, 3, seed=seed, context=6, precision="float64", **variant) for seed in range(4)]  # type: ignore[arg-type]
+    runs = [make_run(24, 8, 2, 3, seed=seed, context=6, precision="float64", **variant) for seed in range(4)]  # type: ignore[arg-type]
     together = batch(runs)
     losses, counts = together.advance(60), together.evaluate(Stream.VALIDATION, 50)
     for n, run in enumerate(runs):
@@ -137,7 +139,7 @@ def test_a_batch_is_its_runs_one_at_a_time(variant: Mapping[str, object]) -> Non
 
 def test_a_context_without_valid_positions_teaches_nothing() -> None:
     # 40 items, contexts of 2, nothing brought in: nearly all contexts hold no pair
-    taught = batch([Run(40, 4, 1, 2, seed=0, context=2, target_rate=0.0, objective="values", weight_decay=0.5)])
+    taught = batch([make_run(40, 4, 1, 2, seed=0, context=2, target_rate=0.0, objective="values", weight_decay=0.5)])
     losses = taught.advance(100)
     assert 0 < np.isfinite(losses).sum() < 20
     assert taught.adamw.updates.tolist() == [np.isfinite(losses).sum()]
@@ -147,18 +149,18 @@ def test_a_context_without_valid_positions_teaches_nothing() -> None:
     assert all(torch.equal(b, part) for b, part in zip(before, taught.weights, strict=True))
 
 
-QUICK = Run(24, 8, 2, 3, seed=0, context=6, steps=120, validate_every=40, validation_contexts=20, test_contexts=20)
+QUICK = make_run(24, 8, 2, 3, seed=0, context=6, steps=120, validate_every=40, validation_contexts=20, test_contexts=20)
 
 
 def ended(run: Run, *others: Run, **how: Any) -> list[Outcome]:
-    return train_runs([run, *others], [problem_of(each) for each in (run, *others)], **how)
+    return train_runs([run, *others], [training_data(each) for each in (run, *others)], **how)
 
 
 def test_a_run_that_diverges_says_so_and_leaves_the_others_alone() -> None:
     rows = np.random.default_rng(0).standard_normal((24, 8)).astype(np.float32)
     wild = rows * np.float32(1e30)  # scores overflow at once
-    runs = [replace(QUICK, embedding=fingerprint(each)) for each in (rows, wild)]
-    problems = [problem_of(run, embedding=each) for run, each in zip(runs, (rows, wild), strict=True)]
+    runs = [changed(QUICK, embedding=each) for each in (rows, wild)]
+    problems = [training_data(run) for run in runs]
     tame, diverged = train_runs(runs, problems)
     assert (diverged.stopped, diverged.steps) == ("diverged", 1)
     assert (diverged.micro_f1, diverged.layer, diverged.curve) == (None, None, ())
@@ -174,20 +176,20 @@ def test_progress_sees_every_check_and_cancels_one_run() -> None:
         seen.append((run.seed, check.step))
         return (run.seed, check.step) != (1, 80)
 
-    kept, cancelled = ended(QUICK, replace(QUICK, seed=1), progress=progress)
+    kept, cancelled = ended(QUICK, changed(QUICK, seed=1), progress=progress)
     assert seen == [(0, 40), (1, 40), (0, 80), (1, 80), (0, 120)]
     assert (kept.stopped, cancelled.stopped, cancelled.steps, cancelled.micro_f1) == ("limit", "cancelled", 80, None)
 
 
 def test_a_time_limit_ends_the_run() -> None:
-    [outcome] = ended(replace(QUICK, steps=10**9), time_limit=0.5)
+    [outcome] = ended(changed(QUICK, steps=10**9), time_limit=0.5)
     assert outcome.stopped == "timeout"
     assert 0.5 < outcome.seconds < 30
     assert 0 < outcome.steps < 10**6
 
 
 def test_the_patience_of_messages_counts_checks_without_a_new_best() -> None:
-    run = replace(QUICK, objective="values", patience=2)
+    run = changed(QUICK, objective="values", patience=2)
     assert not converged(run, [3.0, 2.0, 2.5])
     assert not converged(run, [3.0, 2.0, 2.5, 1.9, 2.0])
     assert converged(run, [3.0, 2.0, 2.0, 2.5])
@@ -196,8 +198,8 @@ def test_the_patience_of_messages_counts_checks_without_a_new_best() -> None:
 @pytest.mark.parametrize(
     ("runs", "how", "says"),
     [
-        ((QUICK, replace(QUICK, heads=1)), {}, "may differ in their seeds"),
-        ((QUICK, replace(QUICK, learning_rate=1.0)), {}, "may differ in their seeds"),
+        ((QUICK, changed(QUICK, heads=1)), {}, "may differ in their seeds"),
+        ((QUICK, changed(QUICK, learning_rate=1.0)), {}, "may differ in their seeds"),
         ((QUICK,), {"device": "abacus"}, "no device 'abacus'"),
         ((QUICK,), {"device": "cuda:99"}, "no device 'cuda:99'"),
     ],

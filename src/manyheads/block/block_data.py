@@ -16,9 +16,9 @@ from numpy import ndarray
 
 from manyheads.block.block_run import BlockRun, check_context
 from manyheads.errors import InputError
+from manyheads.problem.embedding import GIVEN, given_name
 from manyheads.problem.embedding_generators import gaussian
 from manyheads.training.data import Stream
-from manyheads.training.run import GIVEN, fingerprint
 
 
 class BlockSeedKey(IntEnum):
@@ -183,8 +183,8 @@ def table_refusal(run: BlockRun, given: Float[ndarray, "rows width"] | None) -> 
         )
     if not np.isfinite(given).all():
         return "the table must hold finite numbers only"
-    if fingerprint(given) != run.embedding:
-        return f"the table passed is {fingerprint(given)}, but the run names {run.embedding}"
+    if given_name(given) != run.embedding:
+        return f"the table passed is {given_name(given)}, but the run names {run.embedding}"
     return None
 
 

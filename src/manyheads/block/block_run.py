@@ -10,9 +10,9 @@ from jaxtyping import Float32
 from numpy import ndarray
 
 from manyheads.errors import InputError
-from manyheads.identity import Identified, check_ranges, settle_numbers
+from manyheads.identity import Identified, check_ranges, normalise_numbers
+from manyheads.problem.embedding import GIVEN
 from manyheads.training.batched_runs import StopReason
-from manyheads.training.run import GIVEN
 
 PROTOCOL = 1
 """The version of the training protocol, part of every id: raise it when the same fields lead to another training."""
@@ -76,7 +76,7 @@ class BlockRun(Identified):
     precision: Precision = "float32"
 
     def __post_init__(self) -> None:
-        settle_numbers(self)
+        normalise_numbers(self)
         self._check_shape()
         self._check_protocol()
 
@@ -96,7 +96,7 @@ class BlockRun(Identified):
         return self.seed if self.problem_seed is None else self.problem_seed
 
     @property
-    def meaning(self) -> dict[str, int | float | str]:
+    def fields(self) -> dict[str, int | float | str]:
         """The fields, with `problem_seed` as a number, and the version of the protocol."""
         return asdict(self) | {"problem_seed": self.problem, "kind": "block", "protocol": PROTOCOL}
 
@@ -104,7 +104,7 @@ class BlockRun(Identified):
     def shared_fields(self) -> dict[str, int | float | str]:
         """The fields that all runs of one batch have in common: all except seeds and embedding."""
         own = ("seed", "problem_seed", "embedding")
-        return {name: value for name, value in self.meaning.items() if name not in own}
+        return {name: value for name, value in self.fields.items() if name not in own}
 
     def _check_shape(self) -> None:
         sizes = ("items", "d_model", "heads", "key_width", "mlp_width", "batch")

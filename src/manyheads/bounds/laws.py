@@ -10,6 +10,7 @@ from scipy.special import erf, erfcx, ndtr
 from manyheads.bounds.arguments import Given, Reals, positive
 from manyheads.bounds.channel_cost import Shape
 from manyheads.errors import InputError
+from manyheads.problem.graph_kinds import PERMUTATION_SLOPE
 
 MAX_HEADS = 4096
 NEWTON_STEPS = 2  # from a start that is off by 3e-4
@@ -19,12 +20,12 @@ TINY = 1e-300
 SQRT2 = float(np.sqrt(2.0))
 
 
-def paper_key_budget(*, items: Given, relations: Given, d_model: Given, degree: int = 1) -> Reals:
+def paper_key_budget(*, items: Given, relations: Given, d_model: Given, slope: float = PERMUTATION_SLOPE) -> Reals:
     """D_K* as the paper measured it: 1.19·m·log2 m/d (permutations, Fig. 3) or 0.46·m'·log2 m/d (r-regular, Eq. 32).
 
     An empirical fit to F1 ≥ 0.99 after the paper's training, on m ≤ 4096; neither a lower nor an upper bound.
+    `slope` is the registry's constant for the graph (`problem.graph_kinds.paper_slope`).
     """
-    slope = 1.19 if degree == 1 else 0.46
     return slope * positive(relations, "relations") * np.log2(positive(items, "items")) / positive(d_model, "d_model")
 
 

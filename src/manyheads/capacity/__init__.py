@@ -2,7 +2,7 @@
 
 from manyheads.capacity.goal import Goal
 from manyheads.capacity.measured_laws import Law, Measured, fit_laws
-from manyheads.capacity.measurement import Budget, Capacity, Watch, measure
+from manyheads.capacity.measurement import Budget, Capacity, MeasureProgress, measure, measure_protocol
 from manyheads.capacity.point import Point, points
 from manyheads.capacity.regression import Fit, fit_affine, fit_through_origin
 from manyheads.capacity.search import Bracket, Search
@@ -16,16 +16,17 @@ __all__ = [
     "Fit",
     "Goal",
     "Law",
+    "MeasureProgress",
     "Measured",
     "Point",
     "Problem",
     "Search",
     "Threshold",
-    "Watch",
     "fit_affine",
     "fit_laws",
     "fit_through_origin",
     "measure",
+    "measure_protocol",
     "points",
     "problems",
     "threshold",

@@ -7,7 +7,8 @@ from typing import Protocol, runtime_checkable
 
 from manyheads.capacity.thresholds import TARGET
 from manyheads.errors import InputError
-from manyheads.training import Run
+from manyheads.layer.rules import Rule
+from manyheads.training.task import Task
 
 EXACT_SHARE = 0.5  # recovery is all or nothing: the typical seed has to succeed
 
@@ -36,12 +37,12 @@ class Goal:
         """What the mean over the seeds of `score` has to reach."""
         return EXACT_SHARE if self.exact else self.micro_f1
 
-    def check(self, run: Run) -> None:
-        """Refuse what would be trained without ever having a score."""
-        if run.objective == "values":
+    def check(self, task: Task, rule: Rule) -> None:
+        """Refuse a task or a rule whose runs would never have this goal's score."""
+        if task.objective == "values":
             raise InputError("the value channel has a squared error and no F1: capacities are measured for edges only")
-        if self.exact and not (run.rule.context_blind and run.rule.has_rounding_bound):
-            raise InputError(f"exact recovery is decided pair by pair, which the rule {run.rule} does not allow")
+        if self.exact and not (rule.context_blind and rule.has_rounding_bound):
+            raise InputError(f"exact recovery is decided pair by pair, which the rule {rule} does not allow")
 
     def score(self, outcome: Scored) -> float | None:
         """What this run contributes; missing stays missing."""

@@ -6,10 +6,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
-
-from jaxtyping import Float
-from numpy import ndarray
+from dataclasses import dataclass
 
 from manyheads.bounds import freedom_key_width, paper_key_budget
 from manyheads.capacity.goal import Goal
@@ -17,10 +14,12 @@ from manyheads.capacity.point import Point, points
 from manyheads.capacity.search import Bracket, Search
 from manyheads.capacity.thresholds import Threshold, threshold
 from manyheads.errors import InputError
-from manyheads.problem.graph import Graph
-from manyheads.sweep import LayerTrainer, Progress, Record, Store, Workers, sweep, threads
+from manyheads.layer.rules import MAX, Rule
+from manyheads.sweep import LayerTrainer, Record, Store, SweepProgress, Workers, sweep, threads
 from manyheads.sweep.store.record import FINISHED
-from manyheads.training import Run
+from manyheads.training.protocol import Protocol, step_limit
+from manyheads.training.run import Run, shared_fields
+from manyheads.training.task import Task
 
 REACH = 6  # the search gives up at this many times the larger of the predicted key budgets
 
@@ -43,10 +42,11 @@ class Budget:
 
 @dataclass(frozen=True)
 class Capacity:
-    """D_K*, what it rests on and what it cost."""
+    """D_K* of a task, the points it rests on, and the number of runs it took."""
 
-    like: Run
-    relations: int
+    task: Task
+    rule: Rule
+    protocol: Protocol
     goal: Goal
     seeds: int
     threshold: Threshold
@@ -56,6 +56,11 @@ class Capacity:
     grid: int  # that all head counts at all key widths up to the largest budget tried would have taken
     unscored: int  # runs without a score (failed, diverged, quarantined): their points count as not working
     complete: bool  # False where the budget ended the search
+
+    @property
+    def fields(self) -> dict[str, int | float | str]:
+        """The flat JSON that all its runs have in common."""
+        return shared_fields(self.task, self.rule, self.protocol)
 
     @property
     def key_budget(self) -> int | None:
@@ -79,8 +84,8 @@ class Capacity:
 
 
 @dataclass(frozen=True)
-class Watch:
-    """What a person who watches sees whenever runs have ended."""
+class MeasureProgress:
+    """How far a measurement is, told whenever runs have ended."""
 
     trained: int  # newly, by this measurement
     left: int  # about
@@ -90,36 +95,60 @@ class Watch:
 
 
 def measure(
-    like: Run,
-    store: Store,
+    task: Task,
     *,
     heads: Sequence[int],
-    seeds: Sequence[int],
+    seeds: Sequence[int] | int,
+    store: Store,
+    rule: Rule = MAX,
+    protocol: Protocol | None = None,
     goal: Goal | None = None,
     budget: Budget | None = None,
     workers: Workers | Executor | None = None,
-    graph: Graph | None = None,
-    embedding: Float[ndarray, "items d_model"] | None = None,
     fill: bool = False,
-    watch: Callable[[Watch], None] | None = None,
+    progress: Callable[[MeasureProgress], None] | None = None,
 ) -> Capacity:
-    """The smallest key budget at which runs like this one work, over every key width of the given head counts.
+    """Measure D_K*, the smallest key budget that works, over every key width of the given head counts.
 
-    `like` gives everything but heads, key_width and seed. The search starts where the degrees-of-freedom law or
-    the paper's says, gallops, bisects and sweeps the neighbourhood. It says little of head counts that cannot be the
-    best; `fill` has all of them trained below and above D_K* in the end, so that the curve shows them.
+    The search starts at the key width that the degrees-of-freedom law or the paper's law predicts. It doubles the
+    width until a layer works, bisects, and tries the neighbouring widths.
+
+    Args:
+        task: The family of problems; each seed draws one of them.
+        heads: The head counts to try, each at least 1.
+        seeds: The seeds of every point, or their number.
+        store: Where every run is kept, and looked up before it is trained.
+        rule: How the heads are joined.
+        protocol: How each run is trained; None: `measure_protocol`.
+        goal: When a point counts as working; None: a mean test F1 of at least 0.99.
+        budget: Where the measurement stops although it is not complete; None: nowhere.
+        workers: Where runs are trained; None: threads of this process, one a core.
+        fill: Whether all head counts are trained below and above D_K* in the end, so that the curve shows them.
+        progress: Called whenever runs have ended.
+
+    Returns:
+        D_K* with its range, h* with its range, and every point that was tried.
+
+    Raises:
+        InputError: There is no head count or no seed, or the runs would have no score for this goal.
     """
+    seeds = range(seeds) if isinstance(seeds, int) else seeds
     if not heads or not seeds or min(heads) < 1:
         raise InputError("a measurement needs at least one head count (1 or more) and one seed")
     heads, seeds, goal = sorted(set(heads)), sorted(set(seeds)), goal or Goal()
-    goal.check(like)
-    starts, limit = predictions(like, heads, graph)
+    goal.check(task, rule)
+    protocol = protocol or measure_protocol(task, rule=rule, goal=goal)
+    starts, limit = predictions(task, heads)
     crew = workers or threads()
+
+    def run_at(want: Wanted) -> Run:
+        count, key_width, seed = want
+        return Run(task, heads=count, key_width=key_width, seed=seed, rule=rule, protocol=protocol)
+
     try:
-        trainer = LayerTrainer(graph=graph, embedding=embedding)
-        state = _Measurement(like, store, trainer, crew, goal, budget or Budget(), watch)
+        state = _Measurement(run_at, store, LayerTrainer(), crew, goal, budget or Budget(), progress)
         # a head wider than d_model has no more freedom: W_Q·W_Kᵀ is a d_model × d_model matrix
-        search = Search(starts, seeds, goal.target, limit, widest=like.d_model)
+        search = Search(starts, seeds, goal.target, limit, widest=task.d_model)
         complete = state.run(search, lambda: search.wanted() or search.wanted_around())
         runs, reached = search.tried, max((heads * width for heads, width in search.scores), default=0)
         complete = complete and (not fill or state.run(search, search.wanted_curve))
@@ -128,27 +157,36 @@ def measure(
             crew.close()
     unscored = sum(score is None for by_seed in search.scores.values() for score in by_seed.values())
     return Capacity(
-        like=like,
-        relations=_relations(like, graph),
+        task=task,
+        rule=rule,
+        protocol=protocol,
         goal=goal,
         seeds=len(seeds),
         threshold=threshold(search.full_points(), target=goal.target),
         curve=tuple(search.points()),
         runs=runs,
         filled=search.tried - runs,
-        grid=sum(min(reached // count, like.d_model) for count in heads) * len(seeds),
+        grid=sum(min(reached // count, task.d_model) for count in heads) * len(seeds),
         unscored=unscored,
         complete=complete,
     )
 
 
-def predictions(like: Run, heads: Sequence[int], graph: Graph | None) -> tuple[dict[int, int], int]:
+def measure_protocol(task: Task, *, rule: Rule = MAX, goal: Goal | None = None, steps: int | None = None) -> Protocol:
+    """The protocol of a measurement: Table 2's step limit, and for exact recovery no early stop.
+
+    No validation F1 exceeds 1: with `stop_above` 1 a run goes on when the paper's early stop would end it.
+    """
+    limit = step_limit(items=task.items, d_model=task.d_model, rule=rule) if steps is None else steps
+    return Protocol(steps=limit, stop_above=1.0 if goal is not None and goal.exact else Protocol.stop_above)
+
+
+def predictions(task: Task, heads: Sequence[int]) -> tuple[dict[int, int], int]:
     """The key width to start from for each head count, and the largest key budget worth trying."""
-    relations = _relations(like, graph)
-    paper = float(paper_key_budget(items=like.items, relations=relations, d_model=like.d_model, degree=like.degree))
+    items, relations, d_model = task.items, task.relations, task.d_model
+    paper = float(paper_key_budget(items=items, relations=relations, d_model=d_model, slope=task.slope))
     widths = {
-        count: freedom_key_width(items=like.items, relations=relations, d_model=like.d_model, heads=count)
-        for count in heads
+        count: freedom_key_width(items=items, relations=relations, d_model=d_model, heads=count) for count in heads
     }
     # where the law has no answer (too few heads for full rank) start from the paper's budget
     starts = {count: width or max(1, round(paper / count)) for count, width in widths.items()}
@@ -162,23 +200,23 @@ class _Measurement:
 
     def __init__(
         self,
-        like: Run,
+        run_at: Callable[[Wanted], Run],
         store: Store,
         trainer: LayerTrainer,
         workers: Workers | Executor,
         goal: Goal,
         budget: Budget,
-        watch: Callable[[Watch], None] | None,
+        progress: Callable[[MeasureProgress], None] | None,
     ) -> None:
-        self.like, self.store, self.trainer, self.workers, self.goal = like, store, trainer, workers, goal
-        self.watch, self.trained = watch, 0
+        self.run_at, self.store, self.trainer, self.workers, self.goal = run_at, store, trainer, workers, goal
+        self.progress, self.trained = progress, 0
         self.runs_left = math.inf if budget.runs is None else budget.runs
         self.deadline = None if budget.seconds is None else time.monotonic() + budget.seconds
 
     def run(self, search: Search, wishes: Callable[[], list[Wanted]]) -> bool:
         """Whether there is nothing left to wish for within the budget."""
         while wanted := wishes():
-            runs = {want: _run(self.like, want) for want in wanted}
+            runs = {want: self.run_at(want) for want in wanted}
             known = self.store.statuses(self.trainer.engine, [run.id for run in runs.values()])
             new = [want for want, run in runs.items() if known.get(run.id, ("",))[0] not in FINISHED]
             unaffordable = new[int(self.runs_left) :] if self.runs_left < len(new) else []
@@ -196,15 +234,15 @@ class _Measurement:
         wants = {run.id: want for want, run in runs.items()}
         fresh: list[tuple[Wanted, float]] = []
 
-        def show(progress: Progress) -> None:
+        def show(progress: SweepProgress) -> None:
             self.trained += len(progress.latest)
             fresh.extend(
                 (wants[record.id], score)
                 for record in progress.latest
                 if (score := self.goal.score(record)) is not None
             )
-            if self.watch is not None:
-                self.watch(self._seen(search, fresh, progress.total - progress.done))
+            if self.progress is not None:
+                self.progress(self._seen(search, fresh, progress.total - progress.done))
 
         records = sweep(
             list(runs.values()),
@@ -216,7 +254,7 @@ class _Measurement:
         )
         return {wants[record.id]: self.goal.score(record) for record in records if not _out_of_time(record)}
 
-    def _seen(self, search: Search, fresh: Sequence[tuple[Wanted, float]], waiting: int) -> Watch:
+    def _seen(self, search: Search, fresh: Sequence[tuple[Wanted, float]], waiting: int) -> MeasureProgress:
         scores = {
             (heads, width, seed): score
             for (heads, width), by_seed in search.scores.items()
@@ -224,18 +262,10 @@ class _Measurement:
             if score is not None
         } | dict(fresh)
         made = points((*want, score) for want, score in scores.items())
-        return Watch(self.trained, max(waiting, search.outlook - len(fresh)), search.brackets, tuple(made), search.best)
+        left = max(waiting, search.outlook - len(fresh))
+        return MeasureProgress(self.trained, left, search.brackets, tuple(made), search.best)
 
 
 def _out_of_time(record: Record) -> bool:
     """Cut short by the budget: such a run says nothing yet and is taken up again."""
     return record.status in ("cancelled", "timeout")
-
-
-def _relations(like: Run, graph: Graph | None) -> int:
-    return graph.relations if graph is not None else like.items * like.degree
-
-
-def _run(like: Run, want: Wanted) -> Run:
-    heads, key_width, seed = want
-    return replace(like, heads=heads, key_width=key_width, seed=seed)

@@ -21,7 +21,7 @@ SIZES = ("items", "d_model", "graph", "degree", "positive_weight", "message_widt
 class Problem:
     """Runs that differ in nothing but heads, key width and seed, and where they begin to work."""
 
-    meaning: dict[str, object]
+    fields: dict[str, object]
     threshold: Threshold
     seeds: int
     runs: int
@@ -29,13 +29,13 @@ class Problem:
     @property
     def experiment(self) -> dict[str, object]:
         """What two problems must have in common for one law to go through both: all but the graph and the sizes."""
-        return {name: value for name, value in self.meaning.items() if name not in SIZES}
+        return {name: value for name, value in self.fields.items() if name not in SIZES}
 
     @property
     def measured(self) -> Measured | None:
         """What a law can be fitted to; None where nothing works, or the graph is known by its fingerprint only."""
-        items, degree, d_model = (self.meaning[name] for name in ("items", "degree", "d_model"))
-        found, drawn = self.threshold, self.meaning["graph"] in ("permutation", "regular")
+        items, degree, d_model = (self.fields[name] for name in ("items", "degree", "d_model"))
+        found, drawn = self.threshold, self.fields["graph"] in ("permutation", "regular")
         if found.key_budget is None or found.heads is None or not drawn:
             return None
         assert isinstance(items, int)
@@ -55,12 +55,12 @@ def problems(records: Sequence[Record], goal: Goal) -> list[Problem]:
             if run["problem_seed"] == seed:
                 del run["problem_seed"]
             grouped.setdefault(json.dumps(run | {"engine": record.engine}), []).append((heads, width, seed, score))
-    return [_problem(json.loads(meaning), scores, goal) for meaning, scores in grouped.items()]
+    return [_problem(json.loads(run), scores, goal) for run, scores in grouped.items()]
 
 
-def _problem(meaning: dict[str, object], scores: list[tuple[int, int, int, float]], goal: Goal) -> Problem:
+def _problem(fields: dict[str, object], scores: list[tuple[int, int, int, float]], goal: Goal) -> Problem:
     made = points(scores)
     seeds = max(len(point.scores) for point in made)
     # a point that a measurement gave up after its probing seeds has no interval to speak of
     full = [point for point in made if len(point.scores) > PROBE or len(point.scores) == seeds]
-    return Problem(meaning, threshold(full, target=goal.target), seeds, len(scores))
+    return Problem(fields, threshold(full, target=goal.target), seeds, len(scores))

@@ -39,7 +39,7 @@ HEAD_COLOURS = {n: to_hex(mpl.colormaps["viridis"](k / len(HEAD_COUNTS))) for k,
 
 def draw_capacity(capacity: Capacity) -> Figure:
     """The score against D_K with 95 % intervals, the goal, D_K* with its range, and the predictions of the laws."""
-    like = capacity.like
+    task = capacity.task
     with look():
         figure, ((axes,),) = panels(1, 1)
         figure.set_size_inches(8.4, 4.4)
@@ -57,8 +57,7 @@ def draw_capacity(capacity: Capacity) -> Figure:
         axes.set_ylim(top=1.02)
         axes.set_xlabel("key budget $D_K$ = heads · key width")
         axes.set_ylabel("share of seeds that recover every pair" if capacity.goal.exact else "mean test micro-F1")
-        graph = f"{like.degree}-regular" if like.graph == "regular" else like.graph.partition(":")[0]
-        title = f"{like.items} items, $d_{{model}}$ = {like.d_model}, {graph} graph, rule {like.rule}"
+        title = f"{task.items} items, $d_{{model}}$ = {task.d_model}, {task.label}, rule {capacity.rule}"
         axes.set_title(title, pad=18)
         axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
     return figure
@@ -85,13 +84,13 @@ def _threshold(axes: Axes, capacity: Capacity) -> None:
 
 
 def _laws(axes: Axes, capacity: Capacity) -> None:
-    like, relations = capacity.like, capacity.relations
+    items, relations, d_model = capacity.task.items, capacity.task.relations, capacity.task.d_model
     widths = {
-        h: freedom_key_width(items=like.items, relations=relations, d_model=like.d_model, heads=h)
+        h: freedom_key_width(items=items, relations=relations, d_model=d_model, heads=h)
         for h in {p.heads for p in capacity.curve}
     }
     freedom = min((heads * width for heads, width in widths.items() if width is not None), default=None)
-    paper = float(paper_key_budget(items=like.items, relations=relations, d_model=like.d_model, degree=like.degree))
+    paper = float(paper_key_budget(items=items, relations=relations, d_model=d_model, slope=capacity.task.slope))
     for name, budget in (("degrees of freedom", freedom), ("the paper's law", paper)):
         if budget is not None:
             axes.axvline(budget, color=GREY, linestyle="--", linewidth=1)

@@ -1,10 +1,9 @@
-"""Everything a user hands in or takes out: safe to read, written whole or not at all, never unpickled."""
+"""Files that a user reads or writes: safe to read, never unpickled, written completely or not at all."""
 
 from manyheads.files.atomic_files import check_writable
-from manyheads.files.edge_lists import read_graph, write_graph
-from manyheads.files.embedding_files import read_embedding, write_embedding
+from manyheads.files.embedding_files import read_embedding, read_labels, write_embedding
 from manyheads.files.exports import check_directory, write_export
-from manyheads.files.labels import read_labels
+from manyheads.files.graph_files import read_graph, write_graph
 from manyheads.files.layer_files import read_layer, read_provenance, write_layer
 
 __all__ = [

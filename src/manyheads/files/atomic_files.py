@@ -1,4 +1,4 @@
-"""Whole files: read at once, and written so that a reader finds all of it or nothing."""
+"""Atomic files: read as a whole, and written so that a reader finds the whole new content or none of it."""
 
 from __future__ import annotations
 
@@ -15,16 +15,20 @@ PICTURES = (".png", ".svg", ".pdf")
 
 
 def read_whole(path: str | Path) -> bytes:
-    """All bytes of a regular file that is not empty."""
+    """Read all bytes of a file.
+
+    Raises:
+        InputError: The file does not exist, is not a regular file, is empty, or cannot be read.
+    """
     path = Path(path)
     try:
-        # A pipe or a device could block or never end.
+        # Reading a pipe or a device can block or never end.
         if path.exists() and not path.is_file():
             raise InputError(f"{path} is not a regular file")
         content = path.read_bytes()
     except FileNotFoundError:
         raise InputError(f"{path} does not exist") from None
-    except (OSError, ValueError) as error:  # a name with a NUL in it is a ValueError
+    except (OSError, ValueError) as error:  # a path with a NUL character raises ValueError
         raise InputError(f"{path} cannot be read: {_reason(error)}") from error
     if not content:
         raise InputError(f"{path} is empty")
@@ -32,11 +36,19 @@ def read_whole(path: str | Path) -> bytes:
 
 
 def check_writable(path: str | Path, *, force: bool) -> None:
-    """Refuse at once what `write_whole` would refuse after the work is done."""
+    """Check, before the work begins, that `write_whole` will be able to write a file.
+
+    Args:
+        path: The file.
+        force: Whether an existing file may be replaced.
+
+    Raises:
+        InputError: The file exists and `force` is False, or it cannot be written.
+    """
     path = Path(path)
     if not path.parent.is_dir():
         raise InputError(f"{path} cannot be written: there is no directory {path.parent}")
-    for name in (path, _part(path)):  # either may be longer than a name can be
+    for name in (path, _part(path)):  # both names can be too long
         try:
             name.exists()
         except (OSError, ValueError) as error:
@@ -49,8 +61,13 @@ def check_writable(path: str | Path, *, force: bool) -> None:
         raise InputError(f"{path} cannot be written: the directory {path.parent} is not writable")
 
 
-def make_directory(directory: Path) -> None:
-    """Make the directory and those above it, if they are not there."""
+def make_directory(directory: str | Path) -> None:
+    """Make a directory and its parents, unless they exist.
+
+    Raises:
+        InputError: A parent is not a directory, or the directory cannot be made.
+    """
+    directory = Path(directory)
     for path in (directory, *directory.parents):
         if os.path.lexists(path) and not os.path.isdir(path):
             raise InputError(f"{directory} cannot be made: {path} is not a directory")
@@ -61,8 +78,13 @@ def make_directory(directory: Path) -> None:
 
 
 @contextlib.contextmanager
-def tried_directory(directory: Path) -> Iterator[None]:
-    """Have the directory for as long as it takes to see what could be written; what had to be made goes again."""
+def trial_directory(directory: str | Path) -> Iterator[None]:
+    """Make a directory while the caller checks the files to be written there. Afterwards, remove the new directories.
+
+    Raises:
+        InputError: The directory cannot be made, or is not writable.
+    """
+    directory = Path(directory)
     new = [path for path in (directory, *directory.parents) if not os.path.lexists(path)]
     try:
         make_directory(directory)
@@ -70,28 +92,38 @@ def tried_directory(directory: Path) -> Iterator[None]:
             raise InputError(f"the directory {directory} is not writable")
         yield
     finally:
-        for path in new:  # the innermost first
+        for path in new:  # the innermost directory first
             with contextlib.suppress(OSError):
                 path.rmdir()
 
 
-def picture_files(path: Path) -> tuple[Path, Path]:
-    """The PNG and the SVG that a picture is written as; of the name given, only a picture's own ending is taken off.
+def picture_files(path: str | Path) -> tuple[Path, Path]:
+    """The names of a picture's PNG and SVG files: an ending .png, .svg or .pdf is replaced, any other ending is kept.
 
-    >>> [str(file) for file in picture_files(Path("curve.pdf"))], str(picture_files(Path("a.b.c"))[0])
+    >>> [str(file) for file in picture_files("curve.pdf")], str(picture_files("a.b.c")[0])
     (['curve.png', 'curve.svg'], 'a.b.c.png')
     """
+    path = Path(path)
     stem = path.stem if path.suffix in PICTURES else path.name
     return path.parent / f"{stem}.png", path.parent / f"{stem}.svg"
 
 
 def _part(path: Path) -> Path:
-    """Where the content stands until it is whole."""
+    """The name of the temporary file, which has the content until it is complete."""
     return path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
 
 
 def write_whole(path: str | Path, content: bytes, *, force: bool) -> None:
-    """Make `path` hold `content`, or leave everything as it was; an existing file is replaced only with `force`."""
+    """Write a file completely, or leave everything unchanged.
+
+    Args:
+        path: The file.
+        content: Its new content.
+        force: Whether to replace an existing file.
+
+    Raises:
+        InputError: The file exists and `force` is False, or it cannot be written.
+    """
     path = Path(path)
     check_writable(path, force=force)
     part = _part(path)
@@ -103,7 +135,7 @@ def write_whole(path: str | Path, content: bytes, *, force: bool) -> None:
         if force:
             os.replace(part, path)
         else:
-            _appear(part, path)
+            _rename_new(part, path)
         _sync_directory(path.parent)
     except OSError as error:
         raise InputError(f"{path} cannot be written: {_reason(error)}") from error
@@ -111,13 +143,13 @@ def write_whole(path: str | Path, content: bytes, *, force: bool) -> None:
         part.unlink(missing_ok=True)
 
 
-def _appear(part: Path, path: Path) -> None:
-    """Give `part` the name `path` unless that name is taken, also when somebody takes it at this moment."""
+def _rename_new(part: Path, path: Path) -> None:
+    """Rename `part` to `path`, unless `path` exists; another process that creates it now does not lose its file."""
     try:
         os.link(part, path)
     except FileExistsError:
         raise _exists(path) from None
-    except OSError:  # a file system without hard links: take the name first, then fill it in one step
+    except OSError:  # a file system without hard links: create the name first, then replace it
         try:
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
         except FileExistsError:
@@ -130,7 +162,7 @@ def _appear(part: Path, path: Path) -> None:
 
 
 def _is_writable(directory: Path) -> bool:
-    # Root may write everywhere, says os.access, but not in /proc: only trying tells.
+    # For root, os.access says yes everywhere, but writing into /proc fails: try it.
     try:
         tempfile.TemporaryFile(dir=directory).close()
     except OSError:
@@ -139,7 +171,7 @@ def _is_writable(directory: Path) -> bool:
 
 
 def _sync_directory(directory: Path) -> None:
-    # The new name must survive a power cut too; a file system that cannot promise this may refuse.
+    # The new name must survive a power cut. A file system that cannot do this may raise an error.
     with contextlib.suppress(OSError):
         handle = os.open(directory, os.O_RDONLY)
         try:

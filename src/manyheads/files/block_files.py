@@ -1,4 +1,4 @@
-"""Blocks in files: safetensors with the trained weights, the run they come from, and a given table."""
+"""Blocks in files: safetensors with the trained weights, their run, and its table if the run does not generate it."""
 
 from __future__ import annotations
 
@@ -15,30 +15,46 @@ from manyheads.block.block_data import table_of
 from manyheads.block.block_run import BlockRun
 from manyheads.errors import InputError
 from manyheads.files.atomic_files import write_whole
-from manyheads.files.safetensors_files import pack, read_tensors
+from manyheads.files.safetensors_files import pack_tensors, read_tensors
 
 FORMAT = "manyheads block"
 VERSION = 1
-TABLE = "table"  # beside the weights, where it is not drawn
+TABLE = "table"  # the name of the table beside the weights
 
 
 @dataclass(frozen=True, eq=False)
 class TrainedBlock:
-    """A block as it was trained: everything it takes to run it again."""
+    """A trained block, with everything that is needed to use it.
+
+    Attributes:
+        run: The run of the block.
+        weights: The trained weights by name.
+        given: The table that the run names, before any reduction; None if the run generates its table.
+        embedding: The name of the table.
+    """
 
     run: BlockRun
     weights: Mapping[str, Float32[ndarray, "*shape"]]
-    given: Float32[ndarray, "rows width"] | None  # the table the run names, before any reduction; None: it is drawn
-    embedding: str  # what the table is called
+    given: Float32[ndarray, "rows width"] | None
+    embedding: str
 
     @property
     def table(self) -> Float32[ndarray, "rows d_model"]:
-        """E as the block reads it."""
+        """E, the table that the block reads."""
         return table_of(self.run, self.given)
 
 
 def write_block(path: str | Path, block: TrainedBlock, *, force: bool = False) -> None:
-    """Write a block so that `read_block` gives it back."""
+    """Write a block. `read_block` returns an equal block.
+
+    Args:
+        path: The file; its name must end in .safetensors.
+        block: The block.
+        force: Whether to replace an existing file.
+
+    Raises:
+        InputError: The file exists and `force` is False, or it cannot be written.
+    """
     path = Path(path)
     if path.suffix != ".safetensors":
         raise InputError(f"{path} cannot hold a block: its name must end in .safetensors")
@@ -50,11 +66,21 @@ def write_block(path: str | Path, block: TrainedBlock, *, force: bool = False) -
         "software": f"manyheads {importlib.metadata.version('manyheads')}",
     }
     table = {} if block.given is None else {TABLE: block.given}
-    write_whole(path, pack({**block.weights, **table}, metadata), force=force)
+    write_whole(path, pack_tensors({**block.weights, **table}, metadata), force=force)
 
 
 def read_block(path: str | Path) -> TrainedBlock:
-    """The block that `write_block` wrote, refused if as much as one bit of it has changed."""
+    """Read a block that `write_block` wrote.
+
+    Args:
+        path: A .safetensors file.
+
+    Returns:
+        The block.
+
+    Raises:
+        InputError: The file cannot be read, is not a block file of this format, or a bit of it has changed.
+    """
     file = read_tensors(path)
     if file.metadata.get("format") != FORMAT:
         raise InputError(f"{path} is not a block that manyheads wrote")
@@ -63,8 +89,8 @@ def read_block(path: str | Path) -> TrainedBlock:
     file.verify()
     try:
         run = BlockRun(**json.loads(file.metadata["run"]))
-    except (KeyError, TypeError, ValueError) as error:  # a checksum shows damage, not that the writer knew its run
-        raise InputError(f"{path} does not say what run its block comes from") from error
+    except (KeyError, TypeError, ValueError) as error:  # a correct checksum does not mean that the run makes sense
+        raise InputError(f"{path} does not have the run of its block") from error
     weights = {name: file.floats(name) for name in file.tensors if name != TABLE}
     given = file.floats(TABLE) if TABLE in file.tensors else None
     return TrainedBlock(run, weights, given, file.metadata.get("embedding", "unknown"))

@@ -1,8 +1,9 @@
-"""Embeddings in files: .npy without pickle, a tensor of a safetensors file, the token embedding of a GGUF model."""
+"""Embeddings in files (.npy without pickle, safetensors, GGUF models), and the names of their rows."""
 
 from __future__ import annotations
 
 import io
+import json
 import math
 from pathlib import Path
 
@@ -12,20 +13,32 @@ from numpy import ndarray
 
 from manyheads.errors import InputError
 from manyheads.files.atomic_files import read_whole, write_whole
-from manyheads.files.gguf_files import GGUF_SUFFIX, read_gguf_tensors
-from manyheads.files.safetensors_files import CHECKSUM, pack, read_tensors
+from manyheads.files.gguf_files import GGUF_SUFFIX, read_gguf_tensors, read_gguf_tokens
+from manyheads.files.safetensors_files import CHECKSUM, pack_tensors, read_tensors
 
-TOKEN_EMBEDDING = "token_embd.weight"  # as GGUF names it
+TOKEN_EMBEDDING = "token_embd.weight"  # its name in GGUF files
 MAGIC = b"\x93NUMPY"
-PICKLES = (b"\x80", b"(", b"c", b"]", b"}")  # how a pickle may begin, newer and older protocols
+PICKLES = (b"\x80", b"(", b"c", b"]", b"}")  # the first byte of a pickle in newer and older protocols
 HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 
 
 def read_embedding(path: str | Path, *, tensor: str | None = None) -> Float32[ndarray, "items d_model"]:
-    """One row for each item, from an .npy file, a safetensors file's only (or named) tensor, or a GGUF model's tokens.
+    """Read an embedding: one row for each item.
 
-    Half, single, double and (in safetensors) bfloat16 numbers become float32, the numbers that are then certified.
-    A safetensors file that `write_embedding` wrote carries a checksum; in any other only structural damage shows.
+    Half, single, double and (in safetensors) bfloat16 numbers become float32. A certificate is about these float32
+    numbers. A safetensors file that `write_embedding` wrote has a checksum. In any other file, only damage to the
+    structure is noticed.
+
+    Args:
+        path: An .npy file, a .safetensors file, or a .gguf model.
+        tensor: The name of the tensor. A safetensors file with one tensor does not need it; the default in a GGUF model
+            is its token embedding.
+
+    Returns:
+        The rows in float32.
+
+    Raises:
+        InputError: The file cannot be read, does not have the tensor, or the tensor is not a table of finite numbers.
     """
     path = Path(path)
     if path.suffix == ".npy":
@@ -40,17 +53,68 @@ def read_embedding(path: str | Path, *, tensor: str | None = None) -> Float32[nd
 
 
 def write_embedding(path: str | Path, embedding: Float32[ndarray, "items d_model"], *, force: bool = False) -> None:
-    """Write the rows as .npy or, with a checksum, as .safetensors, by the name's ending."""
+    """Write an embedding. `read_embedding` returns the same numbers.
+
+    Args:
+        path: The file; its name must end in .npy, or in .safetensors, which also gets a checksum.
+        embedding: One row for each item.
+        force: Whether to replace an existing file.
+
+    Raises:
+        InputError: The file exists and `force` is False, or it cannot be written.
+    """
     path = Path(path)
     if path.suffix == ".npy":
         buffer = io.BytesIO()
         np.save(buffer, embedding, allow_pickle=False)
         content = buffer.getvalue()
     elif path.suffix == ".safetensors":
-        content = pack({"embedding": embedding}, {"format": "manyheads embedding"})
+        content = pack_tensors({"embedding": embedding}, {"format": "manyheads embedding"})
     else:
         raise InputError(f"{path} cannot hold an embedding: its name must end in .npy or .safetensors")
     write_whole(path, content, force=force)
+
+
+def read_labels(path: str | Path) -> tuple[str, ...]:
+    """Read the names of the items, in the order of the embedding's rows.
+
+    Args:
+        path: A text file with one label a line, a .json file with a list of labels or a vocabulary (label to row
+            number), or a .gguf model, whose tokens are the labels.
+
+    Returns:
+        The labels, all different.
+
+    Raises:
+        InputError: The file cannot be read, or it has a label twice.
+    """
+    path = Path(path)
+    if path.suffix == GGUF_SUFFIX:
+        return _distinct(read_gguf_tokens(path), path)
+    try:
+        text = read_whole(path).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not UTF-8 text") from error
+    return _distinct(_json_labels(text, path) if path.suffix.lower() == ".json" else _label_lines(text), path)
+
+
+def checked_rows(array: ndarray, path: Path) -> Float32[ndarray, "items d_model"]:
+    """The array as float32 rows.
+
+    Raises:
+        InputError: The array is not a table of finite numbers.
+    """
+    if array.dtype.kind != "f":
+        raise InputError(f"{path} holds {array.dtype} values, not floating-point numbers")
+    if array.ndim != 2 or 0 in array.shape:
+        raise InputError(f"{path} holds an array of shape {array.shape}, not rows (items, d_model)")
+    if not np.isfinite(array).all():
+        raise InputError(f"{path} holds NaN or infinite values")
+    with np.errstate(over="ignore"):
+        rows = np.ascontiguousarray(array, dtype=np.float32)
+    if not np.isfinite(rows).all():
+        raise InputError(f"{path} holds numbers beyond the range of float32")
+    return rows
 
 
 def _npy(path: Path) -> ndarray:
@@ -61,11 +125,11 @@ def _npy(path: Path) -> ndarray:
     stream = io.BytesIO(content)
     try:
         shape, fortran, dtype = HEADERS[np.lib.format.read_magic(stream)](stream)
-    except Exception as error:  # a damaged header is evaluated as Python text and may fail in any way that text can
+    except Exception as error:  # numpy evaluates the header as Python text, which can raise any exception
         raise InputError(f"{path} is damaged: its header cannot be read") from error
     if dtype.hasobject:
         raise InputError(f"{path} holds pickled Python objects, which are never loaded")
-    # The claim is held against the bytes that are there before anything is allocated for it.
+    # Compare the header's size with the bytes of the file before any memory is allocated for it.
     if len(content) - stream.tell() != math.prod(shape) * dtype.itemsize or min(shape, default=0) < 0:
         raise InputError(f"{path} is truncated or damaged: its length is not what its header says")
     flat = np.frombuffer(content, dtype=dtype, offset=stream.tell())
@@ -84,22 +148,36 @@ def _safetensors(path: Path, name: str | None) -> ndarray:
 
 
 def _gguf(path: Path, name: str) -> ndarray:
-    found = read_gguf_tensors(path, lambda tensor: tensor == name)
-    if name not in found:
+    tensors = read_gguf_tensors(path, lambda tensor: tensor == name)
+    if name not in tensors:
         raise InputError(f"{path} holds no tensor '{name}'")
-    return found[name]
+    return tensors[name]
 
 
-def checked_rows(array: ndarray, path: Path) -> Float32[ndarray, "items d_model"]:
-    """The array as float32 rows; what is no table of finite numbers is refused."""
-    if array.dtype.kind != "f":
-        raise InputError(f"{path} holds {array.dtype} values, not floating-point numbers")
-    if array.ndim != 2 or 0 in array.shape:
-        raise InputError(f"{path} holds an array of shape {array.shape}, not rows (items, d_model)")
-    if not np.isfinite(array).all():
-        raise InputError(f"{path} holds NaN or infinite values")
-    with np.errstate(over="ignore"):
-        rows = np.ascontiguousarray(array, dtype=np.float32)
-    if not np.isfinite(rows).all():
-        raise InputError(f"{path} holds numbers beyond the range of float32")
-    return rows
+def _label_lines(text: str) -> list[str]:
+    return text.replace("\r\n", "\n").rstrip("\n").split("\n")
+
+
+def _distinct(labels: list[str], path: Path) -> tuple[str, ...]:
+    first: dict[str, int] = {}
+    for place, label in enumerate(labels, start=1):
+        if first.setdefault(label, place) != place:
+            raise InputError(f"{path} gives the label {label!r} as number {first[label]} and again as number {place}")
+    return tuple(labels)
+
+
+def _json_labels(text: str, path: Path) -> list[str]:
+    try:
+        labels = json.loads(text)
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise InputError(f"{path} is not JSON") from error
+    if isinstance(labels, dict) and _numbers_every_row(list(labels.values())):
+        return sorted(labels, key=labels.__getitem__)
+    if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels) or not labels:
+        raise InputError(f"{path} is neither a JSON list of strings nor a vocabulary that numbers all rows")
+    return labels
+
+
+def _numbers_every_row(rows: list[object]) -> bool:
+    numbers = [row for row in rows if isinstance(row, int)]
+    return len(numbers) == len(rows) > 0 and sorted(numbers) == list(range(len(rows)))

@@ -1,4 +1,4 @@
-"""Layers in files: safetensors with the rule, the exact threshold and where the layer came from."""
+"""Layers in files: safetensors with the weights, the rule, the exact threshold, and the provenance of the layer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy import ndarray
 
 from manyheads.errors import InputError
 from manyheads.files.atomic_files import write_whole
-from manyheads.files.safetensors_files import TensorFile, pack, read_tensors
+from manyheads.files.safetensors_files import TensorFile, pack_tensors, read_tensors
 from manyheads.layer.layer import Layer
 from manyheads.layer.rules import RULES
 
@@ -23,9 +23,16 @@ VERSION = 1
 def write_layer(
     path: str | Path, layer: Layer, *, provenance: Mapping[str, str | int] | None = None, force: bool = False
 ) -> None:
-    """Write the weights, rule and threshold so that `read_layer` gives the very same layer back.
+    """Write a layer. `read_layer` returns the same weights, rule and threshold, to the last bit.
 
-    `provenance` says how the layer came about (a construction, a seed, …) and is kept beside the weights as text.
+    Args:
+        path: The file; its name must end in .safetensors.
+        layer: The layer.
+        provenance: Facts on the origin of the layer (a construction, a seed, …), kept as text beside the weights.
+        force: Whether to replace an existing file.
+
+    Raises:
+        InputError: The file exists and `force` is False, or it cannot be written.
     """
     path = Path(path)
     if path.suffix != ".safetensors":
@@ -39,21 +46,31 @@ def pack_layer(
     provenance: Mapping[str, str | int] | None,
     embedding: Float32[ndarray, "items d_model"] | None = None,
 ) -> bytes:
-    """The bytes of a layer's file, with the embedding in it where it is to be used without this package."""
+    """The bytes of a layer's file; an export for use without this package contains the embedding too."""
     metadata = {
         "format": FORMAT,
         "version": str(VERSION),
         "rule": str(layer.rule),
-        "threshold": layer.threshold.hex(),  # the number itself, to the last bit
+        "threshold": layer.threshold.hex(),  # exact, to the last bit
         "provenance": json.dumps(dict(provenance or {})),
         "software": f"manyheads {importlib.metadata.version('manyheads')}",
     }
     rows = {} if embedding is None else {"embedding": embedding}
-    return pack({"query": layer.query, "key": layer.key} | rows, metadata)
+    return pack_tensors({"query": layer.query, "key": layer.key} | rows, metadata)
 
 
 def read_layer(path: str | Path) -> Layer:
-    """The layer that `write_layer` wrote, refused if as much as one bit of it has changed."""
+    """Read a layer that `write_layer` wrote.
+
+    Args:
+        path: A .safetensors file.
+
+    Returns:
+        The layer.
+
+    Raises:
+        InputError: The file cannot be read, is not a layer file of this format, or a bit of it has changed.
+    """
     file = _layer_file(path)
     query, key = file.floats("query"), file.floats("key")
     rule = file.metadata.get("rule", "")
@@ -61,23 +78,33 @@ def read_layer(path: str | Path) -> Layer:
         raise InputError(f"{path} holds a layer with the unknown rule {rule!r}")
     try:
         return Layer(query, key, float.fromhex(file.metadata.get("threshold", "")), rule)
-    except (ValueError, OverflowError) as error:  # a checksum shows damage, not that the writer knew what it did
+    except (ValueError, OverflowError) as error:  # a correct checksum does not mean that the content makes sense
         raise InputError(f"{path} holds no sound layer: {error}") from error
 
 
 def read_provenance(path: str | Path) -> dict[str, str | int]:
-    """How the layer in a file came about, as its writer said."""
+    """Read the provenance of the layer in a file.
+
+    Args:
+        path: A .safetensors file that `write_layer` wrote.
+
+    Returns:
+        The facts that were given to `write_layer`.
+
+    Raises:
+        InputError: The file is not a layer file, is damaged, or its provenance cannot be read.
+    """
     try:
         return dict(json.loads(_layer_file(path).metadata.get("provenance", "{}")))
     except (TypeError, json.JSONDecodeError) as error:
-        raise InputError(f"{path} does not say where its layer came from in a way that can be read") from error
+        raise InputError(f"{path} has a provenance of its layer that cannot be read") from error
 
 
 def _layer_file(path: str | Path) -> TensorFile:
     file = read_tensors(path)
     if file.metadata.get("format") != FORMAT:
         raise InputError(f"{path} is not a layer file that manyheads wrote")
-    # A newer format may mean anything by its fields, its checksum included: look no further.
+    # The fields and the checksum of a newer format can have other meanings: check the version first.
     version = file.metadata.get("version", "")
     if version != str(VERSION):
         raise InputError(f"{path} has layer format '{version}' but this manyheads reads {VERSION}: a newer one may do")

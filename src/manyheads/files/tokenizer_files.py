@@ -1,4 +1,4 @@
-"""Tokenizer: how a model cuts text into its tokens, by the tokenizers package (an extra)."""
+"""Tokenizer: cuts text into the tokens of a model, with the tokenizers package (an extra)."""
 
 from __future__ import annotations
 
@@ -12,60 +12,76 @@ from jaxtyping import Int64
 from numpy import ndarray
 
 from manyheads.errors import InputError
-from manyheads.files.gguf_vocabulary import GgufVocabulary
+from manyheads.files.gguf_files import GgufVocabulary
 
 LINES_AT_ONCE = 10_000
-PADDING = 512  # a table may have so many rows more than the vocabulary has tokens: they are padded to round numbers
+PADDING = 512  # the most rows that a table has beyond its tokens: models pad their tables to round numbers
 
 
 class Tokenizer:
-    """Counts the tokens of a text; `source` names the file it comes from in messages."""
+    """Counts the tokens of a text. `source` is the name of its file, for messages."""
 
     def __init__(self, library: Any, source: str) -> None:
         self._library, self.source = library, source
 
     @property
     def size(self) -> int:
-        """One more than the largest number of a token."""
+        """The largest token number plus 1."""
         return 1 + max(self._library.get_vocab(with_added_tokens=True).values(), default=-1)
 
     def number(self, token: str) -> int | None:
-        """The number of a token, written as the vocabulary writes it."""
+        """The number of a token, written as in the vocabulary; None if there is no such token."""
         return self._library.token_to_id(token)
 
     def check(self, rows: int) -> None:
-        """Refuse a table that has no row for some token, or so many more rows that it must be another model's."""
+        """Check that a table with this number of rows can belong to this tokenizer.
+
+        Raises:
+            InputError: A token has no row, or the table has over 512 rows more than tokens.
+        """
         if not self.size <= rows <= self.size + PADDING:
             raise InputError(
                 f"the tokenizer does not fit the table: {self.source} has {self.size} tokens, the table {rows} rows"
             )
 
     def counts(self, corpus: str | Path) -> Int64[ndarray, " tokens"]:
-        """How often each token occurs in a text file, which is read in parts."""
-        found = np.zeros(self.size, dtype=np.int64)
+        """Count how often each token occurs in a text file. The file is read in parts.
+
+        Raises:
+            InputError: The file cannot be read, or is empty.
+        """
+        totals = np.zeros(self.size, dtype=np.int64)
         for lines in _lines(Path(corpus)):
             encoded = self._library.encode_batch_fast(lines, add_special_tokens=False)
             numbers = np.fromiter(chain.from_iterable(one.ids for one in encoded), dtype=np.int64)
-            found += np.bincount(numbers, minlength=len(found))
-        if not found.any():
+            totals += np.bincount(numbers, minlength=len(totals))
+        if not totals.any():
             raise InputError(f"{corpus} holds no text to count tokens in")
-        return found
+        return totals
 
 
 def read_tokenizer(path: str | Path) -> Tokenizer:
-    """The tokenizer in a tokenizer.json."""
+    """Read the tokenizer in a tokenizer.json.
+
+    Raises:
+        InputError: The file cannot be read, or the tokenizers package is missing.
+    """
     path = Path(path)
     if not path.is_file():
         raise InputError(f"{path} does not exist" if not path.exists() else f"{path} is not a regular file")
     library = _package(str(path))
     try:
         return Tokenizer(library.Tokenizer.from_file(str(path)), str(path))
-    except Exception as error:  # the package raises plain Exceptions for whatever it cannot read
+    except Exception as error:  # the package raises plain Exception for files that it cannot read
         raise InputError(f"{path} is not a tokenizer.json, or is damaged") from error
 
 
 def gguf_tokenizer(vocabulary: GgufVocabulary) -> Tokenizer:
-    """The tokenizer of a GGUF model: byte pairs, where the way it cuts words is known here."""
+    """Build the tokenizer of a GGUF model, if it is byte-pair encoding with a known rule for cutting words.
+
+    Raises:
+        InputError: The tokenizer is of another kind, or the tokenizers package is missing.
+    """
     package = _package(vocabulary.name)
     by_bytes = package.pre_tokenizers.ByteLevel(add_prefix_space=False)
     cuts = {

@@ -1,8 +1,8 @@
 """Descent: one attempt to separate all pairs, by full gradients of a squared hinge, and then to widen the window.
 
-Every step looks at all m² pairs exactly (native/survey.hpp). A pair without a relation costs what each head scores it
-above τ − 1, a relation what its best head lacks to τ + 1, both squared; τ is learned with the weights. Once any
-threshold separates, further steps at a falling rate widen the window; the weights with the largest margin for their
+Every step looks at all m² pairs exactly (native/fitting/survey.hpp). A pair without a relation costs what each head
+scores it above τ − 1, a relation what its best head lacks to τ + 1, both squared; τ is learned with the weights. Once
+any threshold separates, further steps at a falling rate widen the window; the weights with the largest margin for their
 size are kept.
 """
 
@@ -45,7 +45,7 @@ class DescentResult:
 class Engine:
     """The native engine on one problem and one shape, its looks reported as standings."""
 
-    SLACK = 0.95  # of the ratio that softmax is trained for is enough, here as in native/fitting.hpp
+    SLACK = 0.95  # of the ratio that softmax is trained for is enough, here as in native/fitting/fitting.hpp
 
     def __init__(
         self,

@@ -19,8 +19,8 @@ from manyheads.errors import InputError
 from manyheads.papers.exhibits.block_setting import LAPTOP, BlockSetting
 from manyheads.papers.trial import Trial
 from manyheads.retrieval.retrieval_run import RetrievalRun
-from manyheads.sweep.store.record import Meant
-from manyheads.training import Run, train
+from manyheads.sweep.store.record import Storable
+from manyheads.training import Protocol, Run, Task, train
 from manyheads.training.native import step_flops
 
 LARGEST = ((2048, 256), (4096, 512))  # "3 seeds for the largest points" (Sec. 6.1), read as these two
@@ -68,10 +68,19 @@ class Scale:
         return self.steps or (min(paper, 20_000) if self.quick else paper)
 
 
-TIMED_RUNS = (
-    Run(64, 16, 4, 5, seed=0, steps=4_000, validate_every=4_000),
-    Run(512, 64, 4, 14, seed=0, steps=2_000, validate_every=2_000),
-    Run(256, 16, 16, 16, seed=0, steps=2_000, validate_every=2_000),
+TIMED_RUNS = tuple(
+    Run(
+        Task(f"permutation:{items}", f"gaussian:{d_model}"),
+        heads=heads,
+        key_width=key_width,
+        seed=0,
+        protocol=Protocol(steps=steps, validate_every=steps),
+    )
+    for items, d_model, heads, key_width, steps in (
+        (64, 16, 4, 5, 4_000),
+        (512, 64, 4, 14, 2_000),
+        (256, 16, 16, 16, 2_000),
+    )
 )
 EVALUATION = 1.25  # validation checks add about a quarter to the training
 STOPPED_EARLY = 0.8  # mean share of the step limit that the runs of a panel make
@@ -87,13 +96,13 @@ class Speed:
     def __init__(self) -> None:
         for run in TIMED_RUNS:  # the first time is slow and does not count
             train(run)
-        taken = np.array([min(train(run).seconds for _ in range(3)) / run.steps for run in TIMED_RUNS])
+        taken = np.array([min(train(run).seconds for _ in range(3)) / run.protocol.steps for run in TIMED_RUNS])
         work = np.array([_layer_work(run) for run in TIMED_RUNS])
         # seconds of a step = by · work, where no part takes negative time
         self.by = nnls(work / taken[:, None], np.ones(len(TIMED_RUNS)))[0]
         self.flops = _numpy_flops()
 
-    def seconds(self, runs: Sequence[Meant], *, workers: int | None = None) -> float:
+    def seconds(self, runs: Sequence[Storable], *, workers: int | None = None) -> float:
         """An estimate of the wall time of these runs.
 
         Args:
@@ -109,7 +118,9 @@ class Speed:
         networks = [run for run in runs if isinstance(run, RetrievalRun)]
         if (blocks or networks) and find_spec("torch") is None:
             return math.nan
-        shared = EVALUATION * STOPPED_EARLY * sum(run.steps * float(_layer_work(run) @ self.by) for run in layers)
+        shared = (
+            EVALUATION * STOPPED_EARLY * sum(run.protocol.steps * float(_layer_work(run) @ self.by) for run in layers)
+        )
         shared += sum(trial.seconds(self.flops) for trial in trials if not trial.ALONE)
         shared += sum(run.steps * _block_flops(run) for run in blocks) / (BLOCK_SHARE * self.flops)
         shared += sum(_retrieval_seconds(run, self.flops) for run in networks)
@@ -119,7 +130,7 @@ class Speed:
 
 def _layer_work(run: Run) -> Float64[ndarray, " 3"]:
     """Of one step: 1, the operations of the projections, and all other operations, which are slower."""
-    projections = 8 * run.context * run.d_model * run.key_budget
+    projections = 8 * run.task.context * run.d_model * run.key_budget
     return np.array([1.0, projections, step_flops(run) - projections])
 
 

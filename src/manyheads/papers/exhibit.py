@@ -21,7 +21,7 @@ from manyheads.papers.rows import Rows
 from manyheads.papers.threshold_search import ThresholdSearch
 from manyheads.papers.trial import Work
 from manyheads.papers.verdict import Verdict
-from manyheads.sweep.store.record import Meant
+from manyheads.sweep.store.record import Storable
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Exhibit:
     """A figure or table: its runs, its picture and caption made from their rows, and the claims that it judges."""
 
     title: str
-    runs: Callable[[Scale], Sequence[Meant]]  # the runs that can be listed in advance
+    runs: Callable[[Scale], Sequence[Storable]]  # the runs that can be listed in advance
     draw: Callable[[Rows, Scale], Figure]
     caption: Callable[[Rows, Scale], str]
     claims: Callable[[Rows, Scale], list[Verdict]] = _no_claims
@@ -165,7 +165,7 @@ def exhibit_names(collection: Collection, *, hours: bool = False) -> tuple[str, 
     return tuple(name for name, one in every if one.collection == collection and one.hours is hours)
 
 
-def needed(names: Iterable[str], scale: Scale, rows: Rows | None = None, *, foresee: bool = False) -> list[Meant]:
+def needed(names: Iterable[str], scale: Scale, rows: Rows | None = None, *, foresee: bool = False) -> list[Storable]:
     """The runs of these exhibits, each once.
 
     Args:

@@ -14,8 +14,8 @@ from manyheads.layer.rules import MAX, Rule
 from manyheads.layer.rules import SOFTMAX as SOFTMAX_RULE
 from manyheads.papers.effort import LARGEST, Scale
 from manyheads.papers.rows import Rows
-from manyheads.training import Run, step_limit
-from manyheads.training.run import Objective
+from manyheads.training import Protocol, Run, Task, step_limit
+from manyheads.training.protocol import Objective
 
 HEADS = (1, 2, 4, 8, 16, 32, 64)  # powers of two, as in the paper
 
@@ -60,6 +60,12 @@ class Panel:
         return self.items * self.degree
 
     @property
+    def task(self) -> Task:
+        """The family of problems from which each seed draws one."""
+        degree = f":{self.degree}" if self.graph == "regular" else ""
+        return Task(f"{self.graph}:{self.items}{degree}", f"gaussian:{self.d_model}", objective=self.objective)
+
+    @property
     def is_sketched(self) -> bool:
         """Whether a quick reproduction includes it: dense and compressed problems would take half of its time."""
         return self.relations <= (512 if self.rule is MAX else 128) and self.compression <= 16
@@ -89,18 +95,9 @@ class Panel:
 
     def run(self, heads: int, key_width: int, seed: int, scale: Scale) -> Run:
         """One run of this problem by the paper's protocol."""
-        return Run(
-            items=self.items,
-            d_model=self.d_model,
-            heads=heads,
-            key_width=key_width,
-            seed=seed,
-            graph=self.graph,
-            degree=self.degree,
-            rule=self.rule,
-            objective=self.objective,
-            steps=scale.limit(step_limit(self.items, self.d_model, self.rule)),
-        )
+        limit = step_limit(items=self.items, d_model=self.d_model, rule=self.rule)
+        protocol = Protocol(steps=scale.limit(limit))
+        return Run(self.task, heads=heads, key_width=key_width, seed=seed, rule=self.rule, protocol=protocol)
 
     def runs(self, scale: Scale) -> list[Run]:
         """Every run of the panel; none if the problem is larger than the scale allows."""

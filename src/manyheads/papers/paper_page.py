@@ -10,7 +10,7 @@ from typing import get_args
 from manyheads.papers.exhibit import BEYOND, needed
 from manyheads.papers.reproduction import ExhibitReport, Origin, Reproduction
 from manyheads.papers.verdict import Result, Verdict, likely_reasons
-from manyheads.sweep.store.record import Meant
+from manyheads.sweep.store.record import Storable
 
 HEADINGS = {"fig": "Figure", "table": "Table"}
 NAME, PICTURES = "paper.md", "paper"
@@ -141,7 +141,7 @@ def _made(reproduction: Reproduction) -> str:
     return " ".join([*parts, clock, machine_line(reproduction)])
 
 
-def _cost(runs: Sequence[Meant], reproduction: Reproduction) -> str:
+def _cost(runs: Sequence[Storable], reproduction: Reproduction) -> str:
     rows = reproduction.rows.of(runs)
     minutes, steps = sum(row.seconds for row in rows) / 60, sum(row.steps for row in rows)
     return (

@@ -16,8 +16,8 @@ from manyheads.papers.exhibit import Exhibit, exhibit, needed, verdicts
 from manyheads.papers.rows import Rows, stored_rows
 from manyheads.papers.trial import BlockTrainers, in_turns, is_possible
 from manyheads.papers.verdict import Verdict
-from manyheads.sweep import BlockTrainer, Progress, Store, Workers, sweep, threads
-from manyheads.sweep.store.record import Meant
+from manyheads.sweep import BlockTrainer, Store, SweepProgress, Workers, sweep, threads
+from manyheads.sweep.store.record import Storable
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def known_rows(names: Sequence[str], store: Store, scale: Scale) -> Rows:
     return stored_rows(store, needed(names, scale, stored_rows(store)))
 
 
-def missing_runs(names: Sequence[str], rows: Rows, scale: Scale) -> list[Meant]:
+def missing_runs(names: Sequence[str], rows: Rows, scale: Scale) -> list[Storable]:
     """The runs of these exhibits without a row; for searches an estimate of them."""
     return _without(rows, needed(names, scale, rows, foresee=True))
 
@@ -72,7 +72,7 @@ def measure_rows(
     *,
     blocks: BlockTrainers | None = None,
     workers: Workers | Executor | None = None,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Callable[[SweepProgress], None] | None = None,
 ) -> Rows:
     """Train the runs that the store lacks, then those that the searches ask for next, until all searches end.
 
@@ -97,9 +97,9 @@ def measure_rows(
         in_all = before + len(missing_runs(names, rows, scale)) - impossible
         for trainer, alone, group in in_turns(possible, blocks):
 
-            def told(one: Progress, before: int = before, in_all: int = in_all) -> None:
+            def told(one: SweepProgress, before: int = before, in_all: int = in_all) -> None:
                 if progress is not None:
-                    progress(Progress(before + one.done, in_all, one.latest))
+                    progress(SweepProgress(before + one.done, in_all, one.latest))
 
             if alone:
                 with threads(1) as single:
@@ -157,5 +157,5 @@ def _mark_quick(figure: Figure) -> None:
     figure.text(0.5, 0.5, "quick", fontsize=70, color=GREY, alpha=0.12, ha="center", va="center", rotation=25)
 
 
-def _without(rows: Rows, runs: Sequence[Meant]) -> list[Meant]:
+def _without(rows: Rows, runs: Sequence[Storable]) -> list[Storable]:
     return [run for run in runs if run.id not in rows]

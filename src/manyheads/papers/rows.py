@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from manyheads.errors import InputError
 from manyheads.files.atomic_files import write_whole
 from manyheads.sweep import Record, Store
-from manyheads.sweep.store.record import FINISHED, Meant
-from manyheads.training.run import PROTOCOL
+from manyheads.sweep.store.record import FINISHED, Storable
+from manyheads.training.protocol import PROTOCOL_VERSION
 
 if TYPE_CHECKING:
     from manyheads.papers.threshold_search import SearchTrail, ThresholdSearch
 
 FORMAT = "manyheads paper rows 1"
 SEPARATOR = " / "  # between the values of several machines
-M = TypeVar("M", bound=Meant)
+M = TypeVar("M", bound=Storable)
 T = TypeVar("T")
 
 
@@ -90,12 +90,12 @@ class Rows:
         both.finished_searches.update(self.finished_searches)
         return both
 
-    def of(self, runs: Sequence[Meant]) -> list[Row]:
+    def of(self, runs: Sequence[Storable]) -> list[Row]:
         """The rows of those runs that have one, in the order of the runs."""
         found = (self._by_id.get(run.id) for run in runs)
         return [row for row in found if row is not None]
 
-    def have_all(self, runs: Sequence[Meant]) -> bool:
+    def have_all(self, runs: Sequence[Storable]) -> bool:
         """Whether every run has a row."""
         return all(run.id in self._by_id for run in runs)
 
@@ -105,7 +105,7 @@ class Rows:
         return [(run, float(value)) for run, value in found if value is not None]
 
 
-def stored_rows(store: Store, runs: Sequence[Meant] | None = None) -> Rows:
+def stored_rows(store: Store, runs: Sequence[Storable] | None = None) -> Rows:
     """The rows of a store.
 
     Args:
@@ -134,7 +134,7 @@ def machines(each: Iterable[Mapping[str, str]]) -> dict[str, str]:
     return {name: SEPARATOR.join(values) for name, values in facts.items()}
 
 
-def write_rows(path: Path, rows: Rows, runs: Sequence[Meant], *, force: bool = True) -> None:
+def write_rows(path: Path, rows: Rows, runs: Sequence[Storable], *, force: bool = True) -> None:
     """Write the rows of these runs to a file: one line of JSON for each run, sorted by kind and by the run's fields.
 
     Equal rows give equal bytes. The file is written whole or not at all.
@@ -148,8 +148,8 @@ def write_rows(path: Path, rows: Rows, runs: Sequence[Meant], *, force: bool = T
     Raises:
         InputError: the file exists and `force` is off, or it cannot be written.
     """
-    header = {"format": FORMAT, "protocol": PROTOCOL, "machine": rows.machine}
-    fields = {run.id: run.meaning for run in runs}
+    header = {"format": FORMAT, "protocol": PROTOCOL_VERSION, "machine": rows.machine}
+    fields = {run.id: run.fields for run in runs}
     lines = [json.dumps(header, sort_keys=True)]
     for row in sorted(rows.of(runs), key=lambda row: (row.kind, json.dumps(fields[row.id], sort_keys=True))):
         lines.append(json.dumps(asdict(row) | {"seconds": round(row.seconds, 4)}, separators=(",", ":")))
@@ -174,9 +174,9 @@ def read_rows(path: Path) -> Rows:
         raise InputError(f"{path} does not hold rows of the paper's runs") from None
     if not isinstance(header, dict) or header.get("format") != FORMAT:
         raise InputError(f"{path} does not hold rows of the paper's runs")
-    if header["protocol"] != PROTOCOL:
+    if header["protocol"] != PROTOCOL_VERSION:
         raise InputError(
             f"the rows in {path} follow protocol {header['protocol']}, and this manyheads trains by protocol "
-            f"{PROTOCOL}: the two are not mixed"
+            f"{PROTOCOL_VERSION}: the two are not mixed"
         )
     return Rows((Row(**line) for line in lines), machine=header["machine"])

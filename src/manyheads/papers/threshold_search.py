@@ -117,7 +117,7 @@ def panel_search(
 
 @cache  # a search is followed many times
 def _starts(like: Run, heads: tuple[int, ...]) -> dict[int, int]:
-    return predictions(like, heads, None)[0]
+    return predictions(like.task, heads)[0]
 
 
 @cache
@@ -127,7 +127,7 @@ def _run(like: Run, want: Wanted) -> Run:
 
 
 def _foreseen(run: Run) -> bool:
-    return run.key_width >= _guess(run.items, run.items * run.degree, run.d_model, run.heads)
+    return run.key_width >= _guess(run.items, run.task.relations, run.d_model, run.heads)
 
 
 @cache

@@ -14,12 +14,11 @@ from manyheads.identity import Identified
 from manyheads.problem.embedding_generators import one_hot
 from manyheads.retrieval.retrieval_run import RetrievalRun
 from manyheads.sweep import BlockTrainer, Ended, LayerTrainer, RetrievalTrainer, Trainer
-from manyheads.sweep.store.record import Meant
-from manyheads.training import Run, fingerprint
-from manyheads.training.run import GIVEN
+from manyheads.sweep.store.record import Storable
+from manyheads.training import Run, Task
 
 Scores = Mapping[str, float | int | None]
-RETRIEVALS = RetrievalTrainer()
+LAYERS, RETRIEVALS = LayerTrainer(), RetrievalTrainer()
 BlockTrainers = Mapping[str, BlockTrainer]  # by the name of the embedding in the run
 Work = Literal["layer", "block", "retrieval", "trial"]  # the kinds of runs
 TORCH_WORK: frozenset[Work] = frozenset({"block", "retrieval"})  # the kinds that torch trains
@@ -34,7 +33,7 @@ class Trial(Identified):
     ALONE: ClassVar[bool] = False  # whether nothing else may run at the same time: true for a clock
 
     @property
-    def meaning(self) -> dict[str, object]:
+    def fields(self) -> dict[str, object]:
         """Every field, the kind of the trial and the version of its protocol."""
         return asdict(self) | {"kind": self.KIND, "protocol": self.PROTOCOL}
 
@@ -73,7 +72,7 @@ class TrialTrainer:
         return Ended("converged", scores, steps=0, seconds=time.perf_counter() - begun, curve=())
 
 
-def trainer_of(run: Meant, blocks: BlockTrainers) -> Trainer:
+def trainer_of(run: Storable, blocks: BlockTrainers) -> Trainer:
     """The trainer of a run.
 
     Args:
@@ -90,10 +89,10 @@ def trainer_of(run: Meant, blocks: BlockTrainers) -> Trainer:
     if isinstance(run, BlockRun):
         return blocks[run.embedding]
     assert isinstance(run, Run)
-    return _layer_trainer(run.items if run.embedding.startswith(GIVEN) else None)
+    return LAYERS
 
 
-def is_possible(run: Meant, blocks: BlockTrainers) -> bool:
+def is_possible(run: Storable, blocks: BlockTrainers) -> bool:
     """Whether this machine can make the run. A run that it cannot make stays missing."""
     if isinstance(run, RetrievalRun):
         return RETRIEVALS.refusal(run) is None
@@ -102,12 +101,12 @@ def is_possible(run: Meant, blocks: BlockTrainers) -> bool:
     return not isinstance(run, Trial) or run.refusal() is None
 
 
-def in_turns(runs: Sequence[Meant], blocks: BlockTrainers) -> list[tuple[Trainer, bool, list[Meant]]]:
+def in_turns(runs: Sequence[Storable], blocks: BlockTrainers) -> list[tuple[Trainer, bool, list[Storable]]]:
     """The runs grouped by trainer: (trainer, whether they run one at a time, runs).
 
     Groups that run one at a time come first: clocks, and blocks on a GPU.
     """
-    grouped: dict[tuple[Trainer, bool], list[Meant]] = {}
+    grouped: dict[tuple[Trainer, bool], list[Storable]] = {}
     for run in runs:
         trainer = trainer_of(run, blocks)
         alone = trainer.device != "cpu" if isinstance(trainer, BlockTrainer) else isinstance(run, Trial) and run.ALONE
@@ -118,11 +117,6 @@ def in_turns(runs: Sequence[Meant], blocks: BlockTrainers) -> list[tuple[Trainer
 
 
 @cache
-def _layer_trainer(one_hot_items: int | None) -> LayerTrainer:
-    return LayerTrainer() if one_hot_items is None else LayerTrainer(embedding=one_hot(one_hot_items))
-
-
-@cache
-def one_hot_name(items: int) -> str:
-    """The name in a run of the one-hot embedding of so many items, the only one in the paper that is not random."""
-    return fingerprint(one_hot(items))
+def one_hot_task(items: int) -> Task:
+    """Permutations of one-hot items, given as an array: the committed rows have its fingerprint in their runs."""
+    return Task(f"permutation:{items}", one_hot(items))

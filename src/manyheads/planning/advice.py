@@ -27,6 +27,7 @@ from manyheads.planning.guarantee import Guarantee, guarantee
 from manyheads.planning.prediction import CONTEXT, Prediction, freedom_law, predict
 from manyheads.planning.split import Alternative, Split, alternatives, split
 from manyheads.problem.graph import MOST_ITEMS
+from manyheads.problem.graph_kinds import PERMUTATION_SLOPE, RELATION_SLOPE
 
 BITS = 16.0  # what a weight is usually stored in
 
@@ -100,6 +101,7 @@ def plan(
         items=items, relations=relations, d_model=d_model, rule=rule, is_permutation=is_permutation, embedding=embedding
     )
     guaranteed = proved if isinstance(proved, Guarantee) else None
+    slope = PERMUTATION_SLOPE if relations == items else RELATION_SLOPE
     return Plan(
         items=items,
         relations=relations,
@@ -109,9 +111,7 @@ def plan(
         bit_bound=bit_bound,
         margin_bound=float(margin) if rule is MAX else None,
         regime=regime(items=items, relations=relations, d_model=d_model),
-        paper_law=float(
-            paper_key_budget(items=items, relations=relations, d_model=d_model, degree=1 if relations == items else 2)
-        ),
+        paper_law=float(paper_key_budget(items=items, relations=relations, d_model=d_model, slope=slope)),
         paper_heads=float(paper_heads(items=items, d_model=d_model)),
         freedom_law=freedom_law(items=items, relations=relations, d_model=d_model),
         predicted=predicted,

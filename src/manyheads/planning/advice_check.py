@@ -17,7 +17,8 @@ from manyheads.machine import cores
 from manyheads.planning.advice import Plan
 from manyheads.problem.graph import Graph
 from manyheads.problem.graph_generators import random_graph
-from manyheads.training import Run, fingerprint, step_limit, train, weight_for
+from manyheads.training import Protocol, Run, Task, step_limit, train
+from manyheads.training.protocol import CONTEXT
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,9 +72,9 @@ def trials(
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Trial]:
     """Train every point with every seed, a run a core; a graph or embedding not given is drawn from the seed."""
-    if advice.context_length is None and advice.items < Run.context:
+    if advice.context_length is None and advice.items < CONTEXT:
         raise InputError(
-            f"the protocol's contexts have {Run.context} items, more than the {advice.items} there are: give a shorter "
+            f"the protocol's contexts have {CONTEXT} items, more than the {advice.items} there are: give a shorter "
             "context length"
         )
     chosen, stop = points(advice), Event()
@@ -110,20 +111,12 @@ def _score(
     degree, rest = divmod(advice.relations, advice.items)
     if graph is None and rest:
         graph = random_graph(advice.items, advice.relations, seed=seed)
-    drawn = "permutation" if degree == 1 else "regular"
-    context = Run.context if advice.context_length is None else advice.context_length
-    run = Run(
-        items=advice.items,
-        d_model=advice.d_model,
-        heads=heads,
-        key_width=width,
-        seed=seed,
-        graph=drawn if graph is None else fingerprint(graph),
-        degree=degree if graph is None else 1,
-        embedding="gaussian" if embedding is None else fingerprint(embedding),
-        rule=advice.rule,
-        context=context,
-        positive_weight=weight_for(graph, context),
-        steps=step_limit(advice.items, advice.d_model, advice.rule),
+    drawn = f"permutation:{advice.items}" if degree == 1 else f"regular:{advice.items}:{degree}"
+    task = Task(
+        drawn if graph is None else graph,
+        f"gaussian:{advice.d_model}" if embedding is None else embedding,
+        context=CONTEXT if advice.context_length is None else advice.context_length,
     )
-    return train(run, graph=graph, embedding=embedding, progress=lambda _, __: not stop.is_set()).micro_f1
+    protocol = Protocol(steps=step_limit(items=advice.items, d_model=advice.d_model, rule=advice.rule))
+    run = Run(task, heads=heads, key_width=width, seed=seed, rule=advice.rule, protocol=protocol)
+    return train(run, progress=lambda _, __: not stop.is_set()).micro_f1

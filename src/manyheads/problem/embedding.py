@@ -10,6 +10,7 @@ import numpy as np
 from numpy import ndarray
 
 from manyheads.errors import InputError
+from manyheads.problem.graph import Graph
 
 GIVEN = "given"  # how a run names a graph or an embedding that was handed in: given:FINGERPRINT
 
@@ -67,3 +68,8 @@ class Embedding:
         digest = hashlib.sha256(np.array(self.rows.shape, dtype="<i8").tobytes())
         digest.update(np.ascontiguousarray(self.rows, dtype="<f4").tobytes())
         return digest.hexdigest()[:16]
+
+
+def given_name(thing: Graph | Embedding | ndarray) -> str:
+    """How a run's fields name a graph or an embedding that was handed in: given:FINGERPRINT."""
+    return f"{GIVEN}:{(Embedding(thing) if isinstance(thing, ndarray) else thing).fingerprint}"

@@ -10,7 +10,7 @@ from numpy import ndarray
 
 from manyheads.errors import InputError
 from manyheads.problem.embedding_generators import gaussian, one_hot, sparse_binary
-from manyheads.problem.kind_words import Parameter, Value, form_of, parse_values, seed_word, split_words
+from manyheads.problem.kind_words import Parameter, Value, form_of, parse_values, seed_word, split_words, value_word
 
 D_MODEL = Parameter("d_model")
 
@@ -58,9 +58,10 @@ class EmbeddingFamily:
         return (items, *map(seed_word, self.values))
 
     def __str__(self) -> str:
-        return ":".join(
-            [self.kind.name, *(f"{value:g}" if isinstance(value, float) else str(value) for value in self.values)]
-        )
+        return ":".join([self.kind.name, *map(value_word, self.values)])
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return embedding_family, (str(self),)  # a kind's functions cannot be pickled, its words can
 
 
 EMBEDDING_KINDS: dict[str, EmbeddingKind] = {}

@@ -14,7 +14,7 @@ from manyheads.problem.graph_generators import (
     regular_graph,
     star_graph,
 )
-from manyheads.problem.kind_words import Parameter, Value, form_of, parse_values, seed_word, split_words
+from manyheads.problem.kind_words import Parameter, Value, form_of, parse_values, seed_word, split_words, value_word
 
 PERMUTATION_SLOPE = 1.19  # of the paper's law D_K* ≈ slope·m'·log2 m/d_model, for permutations (Fig. 3)
 RELATION_SLOPE = 0.46  # the same for r-regular graphs (Eq. 32), and here for every other graph
@@ -83,13 +83,10 @@ class GraphFamily:
         return (self.items, *(map(seed_word, self.values) if self.values else (1,)))
 
     def __str__(self) -> str:
-        return ":".join(
-            [
-                self.kind.name,
-                str(self.items),
-                *(f"{value:g}" if isinstance(value, float) else str(value) for value in self.values),
-            ]
-        )
+        return ":".join([self.kind.name, str(self.items), *map(value_word, self.values)])
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return graph_family, (str(self),)  # a kind's functions cannot be pickled, its words can
 
 
 GRAPH_KINDS: dict[str, GraphKind] = {}
@@ -113,6 +110,17 @@ def graph_family(words: str) -> GraphFamily:
     parameters = (Parameter("items"), *kind.parameters)
     items, *values = parse_values(words, rest, parameters, form=kind.form)
     return GraphFamily(kind, int(items), tuple(values))
+
+
+def paper_slope(graph: Graph | GraphFamily) -> float:
+    """The constant of the paper's law D_K* ≈ slope·m'·log2 m/d_model for a graph, or for the graphs of a family.
+
+    A given graph follows the law of permutations only if it is one. A regular graph of degree 1 always is one.
+    """
+    if isinstance(graph, Graph):
+        return PERMUTATION_SLOPE if graph.is_permutation else RELATION_SLOPE
+    single = graph.kind.parameters == (DEGREE,) and graph.values == (1,)
+    return PERMUTATION_SLOPE if single else graph.kind.slope
 
 
 DEGREE, RELATIONS = Parameter("degree"), Parameter("relations")

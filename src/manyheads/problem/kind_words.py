@@ -54,6 +54,13 @@ def parse_values(words: str, rest: Sequence[str], parameters: Sequence[Parameter
     return tuple(value for value in values if value is not None)
 
 
+def value_word(value: Value) -> str:
+    """A parameter as it is written; words that are read again give the same number, to its last bit."""
+    if isinstance(value, int):
+        return str(value)
+    return np.format_float_positional(value, trim="-")
+
+
 def seed_word(value: Value) -> int:
     """A parameter as a word of a seed: an integer as it is, a float by its bits."""
     return value if isinstance(value, int) else int(np.float64(value).view(np.uint64))

@@ -17,9 +17,9 @@ from jaxtyping import Float32, Float64
 from numpy import ndarray
 
 from manyheads.errors import InputError
+from manyheads.problem.embedding import GIVEN, given_name
 from manyheads.retrieval.retrieval_run import RetrievalRun, RetrievalSeedKey
 from manyheads.retrieval.retrieval_task import RetrievalTask, max_and_min, sum_of_maxima, unit_directions
-from manyheads.training.run import GIVEN, fingerprint
 
 NORMAL_LIMIT = 40.0
 """No random number of a standard normal generator is larger: the box of tasks with normal tokens."""
@@ -39,7 +39,7 @@ class RetrievalExamples:
     @property
     def name(self) -> str:
         """The fingerprint by which a run names these examples."""
-        return fingerprint(np.column_stack([self.tokens.reshape(len(self.tokens), -1), self.targets]))
+        return given_name(np.column_stack([self.tokens.reshape(len(self.tokens), -1), self.targets]))
 
 
 def draw_examples(

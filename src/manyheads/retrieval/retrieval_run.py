@@ -11,9 +11,9 @@ from jaxtyping import Float32
 from numpy import ndarray
 
 from manyheads.errors import InputError
-from manyheads.identity import Identified, check_ranges, settle_numbers
+from manyheads.identity import Identified, check_ranges, normalise_numbers
+from manyheads.problem.embedding import GIVEN
 from manyheads.training.batched_runs import StopReason
-from manyheads.training.run import GIVEN
 
 PROTOCOL = 2
 """The version of the training protocol, part of every id: raise it when the same fields lead to another training."""
@@ -84,7 +84,7 @@ class RetrievalRun(Identified):
     validate_every: int = 2_000
 
     def __post_init__(self) -> None:
-        settle_numbers(self)
+        normalise_numbers(self)
         self._check_shape()
         self._check_protocol()
 
@@ -104,7 +104,7 @@ class RetrievalRun(Identified):
         return self.seed if self.problem_seed is None else self.problem_seed
 
     @property
-    def meaning(self) -> dict[str, int | float | str]:
+    def fields(self) -> dict[str, int | float | str]:
         """The fields, with both widths and `problem_seed` as numbers, and the version of the protocol."""
         numbers = {"head_width": self.width, "embedding_width": self.embedding, "problem_seed": self.problem}
         return asdict(self) | numbers | {"kind": "retrieval", "protocol": PROTOCOL}
@@ -113,7 +113,7 @@ class RetrievalRun(Identified):
     def shared_fields(self) -> dict[str, int | float | str]:
         """The fields that all runs of one batch have in common: all except seeds, heads and their widths."""
         own = ("seed", "problem_seed", "heads", "head_width", "embedding_width")
-        return {name: value for name, value in self.meaning.items() if name not in own}
+        return {name: value for name, value in self.fields.items() if name not in own}
 
     def _check_shape(self) -> None:
         if self.dimension < 1:

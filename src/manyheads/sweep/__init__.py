@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from manyheads.sweep.executors import Workers, dask, processes, threads
     from manyheads.sweep.grids import grid
     from manyheads.sweep.retrieval_trainer import RetrievalTrainer
-    from manyheads.sweep.runner import Progress, sweep
+    from manyheads.sweep.runner import SweepProgress, sweep
     from manyheads.sweep.store.record import Ended, Record
     from manyheads.sweep.store.store import Store
     from manyheads.sweep.trainer import GroupTrainer, LayerTrainer, Trainer
@@ -19,10 +19,10 @@ __all__ = [
     "Ended",
     "GroupTrainer",
     "LayerTrainer",
-    "Progress",
     "Record",
     "RetrievalTrainer",
     "Store",
+    "SweepProgress",
     "Trainer",
     "Workers",
     "dask",
@@ -40,7 +40,7 @@ __getattr__ = on_demand(
         "executors": ["Workers", "dask", "processes", "threads"],
         "grids": ["grid"],
         "store.record": ["Ended", "Record"],
-        "runner": ["Progress", "sweep"],
+        "runner": ["SweepProgress", "sweep"],
         "retrieval_trainer": ["RetrievalTrainer"],
         "store.store": ["Store"],
         "trainer": ["GroupTrainer", "LayerTrainer", "Trainer"],

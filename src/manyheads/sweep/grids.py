@@ -13,7 +13,8 @@ from manyheads.training import Run
 def grid(like: Run, axes: Mapping[str, Sequence[int | float | str]]) -> list[Run]:
     """Runs like this one at every combination of the values; impossible ones are named, all of them, in one sentence.
 
-    >>> like = Run(items=64, d_model=16, heads=1, key_width=1, seed=0)
+    >>> from manyheads.training import Task
+    >>> like = Run(Task("permutation:64", "gaussian:16"), heads=1, key_width=1, seed=0)
     >>> [(run.heads, run.key_width) for run in grid(like, {"heads": (1, 2), "key_width": (4, 8)})]
     [(1, 4), (1, 8), (2, 4), (2, 8)]
     """

@@ -13,7 +13,7 @@ from queue import Empty, SimpleQueue
 
 from manyheads.errors import InputError
 from manyheads.sweep.executors import Borrowed, Workers, threads
-from manyheads.sweep.store.record import FINISHED, Meant, Record, Status
+from manyheads.sweep.store.record import FINISHED, Record, Status, Storable
 from manyheads.sweep.store.store import Store
 from manyheads.sweep.trainer import GroupTrainer, LayerTrainer, Trainer
 from manyheads.sweep.worker import Task, stoppable, work
@@ -26,7 +26,7 @@ ABSENT_SECONDS = 60.0  # how long a cluster may be without any
 
 
 @dataclass(frozen=True)
-class Progress:
+class SweepProgress:
     """How far a sweep has come, told whenever records were stored."""
 
     done: int
@@ -35,7 +35,7 @@ class Progress:
 
 
 def sweep(
-    runs: Sequence[Meant],
+    runs: Sequence[Storable],
     store: Store,
     *,
     trainer: Trainer | None = None,
@@ -43,7 +43,7 @@ def sweep(
     time_limit: float | None = None,
     deadline: float | None = None,
     tries: int = 3,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Callable[[SweepProgress], None] | None = None,
 ) -> list[Record]:
     """Train what the store does not have yet and return the records of the runs, in their order.
 
@@ -76,7 +76,7 @@ def sweep(
     return [by_id[run.id] for run in wanted if run.id in by_id]
 
 
-def _refuse_impossible(runs: Sequence[Meant], trainer: Trainer) -> None:
+def _refuse_impossible(runs: Sequence[Storable], trainer: Trainer) -> None:
     reasons = [f"{run.id}: {reason}" for run in runs if (reason := trainer.refusal(run)) is not None]
     if reasons:
         raise InputError(f"{len(reasons)} of {len(runs)} runs are impossible: {'; '.join(reasons)}")
@@ -87,17 +87,17 @@ class _Sweep:
 
     def __init__(
         self,
-        runs: Sequence[Meant],
+        runs: Sequence[Storable],
         store: Store,
         workers: Workers,
         template: Task,
         tries: int,
-        progress: Callable[[Progress], None] | None,
+        progress: Callable[[SweepProgress], None] | None,
     ) -> None:
         known = store.statuses(template.trainer.engine, [run.id for run in runs])
         self.attempts = {run.id: known.get(run.id, ("", 0))[1] for run in runs}
         self.pending = deque(run for run in runs if _open(*known.get(run.id, ("", 0)), tries))
-        self.suspects: deque[Meant] = deque()  # in flight when a worker died: trained again one at a time
+        self.suspects: deque[Storable] = deque()  # in flight when a worker died: trained again one at a time
         self.futures: dict[Future[list[Record]], Task] = {}
         self.ended: SimpleQueue[Future[list[Record]]] = SimpleQueue()
         self.alone = False  # whether the one task in flight is a suspect's
@@ -155,7 +155,7 @@ class _Sweep:
             self.alone = False
             self._submit(self._next())
 
-    def _next(self) -> tuple[Meant, ...]:
+    def _next(self) -> tuple[Storable, ...]:
         trainer = self.template.trainer
         if isinstance(trainer, GroupTrainer):
             group = [self.pending.popleft()]
@@ -172,7 +172,7 @@ class _Sweep:
             return 1
         return int(TASK_SECONDS * self.timed / max(self.seconds, 1e-9))
 
-    def _submit(self, runs: tuple[Meant, ...]) -> None:
+    def _submit(self, runs: tuple[Storable, ...]) -> None:
         task = replace(self.template, runs=runs)
         try:
             future = self.workers.executor.submit(work, task)
@@ -214,7 +214,7 @@ class _Sweep:
         self.suspects.appendleft(run)
         return []
 
-    def _without_outcome(self, run: Meant, status: Status, error: str) -> Record:
+    def _without_outcome(self, run: Storable, status: Status, error: str) -> Record:
         trainer = self.template.trainer
         return Record.without_outcome(run, trainer.kind, trainer.engine, status, error=error)
 
@@ -227,7 +227,7 @@ class _Sweep:
             if record.seconds is not None:
                 self.seconds, self.timed = self.seconds + record.seconds, self.timed + 1
         if self.progress is not None:
-            self.progress(Progress(self.done, self.total, tuple(counted)))
+            self.progress(SweepProgress(self.done, self.total, tuple(counted)))
 
     def _look(self, heard: bool) -> None:
         """A cluster that has lost all its workers says nothing at all: do not wait for it for ever."""

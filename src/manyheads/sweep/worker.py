@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from manyheads.sweep.store.record import Meant, Record
+from manyheads.sweep.store.record import Record, Storable
 from manyheads.sweep.trainer import GroupTrainer, Trainer
 
 GRACE = 5.0  # seconds past its limit after which a run that ignores the limit takes its worker with it
@@ -23,7 +23,7 @@ _stops: dict[str, threading.Event] = {}
 class Task:
     """A few runs of one sweep, with all a worker needs to train them; it travels to processes and clusters."""
 
-    runs: tuple[Meant, ...]
+    runs: tuple[Storable, ...]
     trainer: Trainer
     time_limit: float | None
     token: str
@@ -42,7 +42,7 @@ def work(task: Task) -> list[Record]:
     return records
 
 
-def _one(task: Task, run: Meant, stopped: Callable[[], bool]) -> Record:
+def _one(task: Task, run: Storable, stopped: Callable[[], bool]) -> Record:
     trainer = task.trainer
     try:
         with _ended_by_force(task.time_limit):

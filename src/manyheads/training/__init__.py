@@ -1,4 +1,4 @@
-"""Training: what to train (Run), what came of it (Outcome), and two engines that agree step by step."""
+"""Training: what to train (Task, Protocol, Run), the result (Outcome), and two engines that agree step by step."""
 
 from typing import TYPE_CHECKING
 
@@ -6,19 +6,21 @@ from manyheads.lazy import on_demand
 
 if TYPE_CHECKING:
     from manyheads.training.engines import train
-    from manyheads.training.outcome import Check, Outcome, Progress
-    from manyheads.training.run import Run, fingerprint, weight_for
-    from manyheads.training.step_limits import step_limit
+    from manyheads.training.outcome import Check, OnCheck, Outcome
+    from manyheads.training.protocol import Protocol, step_limit
+    from manyheads.training.run import Run
+    from manyheads.training.task import Task
 
-__all__ = ["Check", "Outcome", "Progress", "Run", "fingerprint", "step_limit", "train", "weight_for"]
+__all__ = ["Check", "OnCheck", "Outcome", "Protocol", "Run", "Task", "step_limit", "train"]
 
-# Opened on demand: who only names a run, as the command line does for its defaults, does not wait for the engines.
+# Imported on demand: the command line reads the protocol's defaults and must not wait for the engines.
 __getattr__ = on_demand(
     __name__,
     {
         "engines": ["train"],
-        "step_limits": ["step_limit"],
-        "outcome": ["Check", "Outcome", "Progress"],
-        "run": ["Run", "fingerprint", "weight_for"],
+        "outcome": ["Check", "Outcome", "OnCheck"],
+        "protocol": ["Protocol", "step_limit"],
+        "run": ["Run"],
+        "task": ["Task"],
     },
 )

@@ -9,27 +9,27 @@ import numpy as np
 
 from manyheads._native import Settings, Training
 from manyheads.layer.rules import MAX, RULES, SOFTMAX
-from manyheads.training.data import Problem, initial_weights
-from manyheads.training.outcome import Check, Outcome, Progress, Tally, finish
+from manyheads.training.data import TrainingData, initial_weights
+from manyheads.training.outcome import Check, OnCheck, Outcome, Tally, finish
 from manyheads.training.run import Run
 
 
-def training(run: Run, problem: Problem) -> Training:
-    """The run in the kernel's hands, at its first weights; tests and benchmarks drive it step by step."""
+def training(run: Run, data: TrainingData) -> Training:
+    """The kernel with the run's first weights; tests and benchmarks drive it step by step."""
     kernel = Training(
-        _settings(run, problem),
-        run.precision,
-        problem.graph.row_starts,
-        problem.graph.targets,
-        problem.embedding,
-        problem.messages,
+        kernel_settings(run, data),
+        run.protocol.precision,
+        data.graph.row_starts,
+        data.graph.targets,
+        data.rows,
+        data.messages,
     )
-    kernel.set_weights(*initial_weights(run), run.initial_threshold)
+    kernel.set_weights(*initial_weights(run), run.protocol.initial_threshold)
     return kernel
 
 
 def train_run(
-    run: Run, problem: Problem, *, progress: Progress | None = None, time_limit: float | None = None
+    run: Run, data: TrainingData, *, progress: OnCheck | None = None, time_limit: float | None = None
 ) -> Outcome:
     """Train one run; the interpreter is free meanwhile, so threads run as many at once as there are cores."""
 
@@ -37,7 +37,7 @@ def train_run(
         return progress(run, Check(step, score, loss)) if progress else None
 
     started = time.perf_counter()
-    kernel = training(run, problem)
+    kernel = training(run, data)
     stopped, curve, test = kernel.train(
         report if progress else None, math.inf if time_limit is None else float(time_limit)
     )
@@ -45,7 +45,7 @@ def train_run(
     query, key, threshold = kernel.weights()
     return finish(
         run,
-        problem,
+        data.problem,
         query=query,
         key=key,
         threshold=threshold,
@@ -72,24 +72,24 @@ def step_flops(run: Run) -> int:
     Queries and keys, and the gradients of their weights: 2·ℓ·d·D_K each, for two matrices. Scores: 2·ℓ²·D_K. Their
     gradients by queries and keys: under softmax twice that, under max only the winning head of each pair: 4·ℓ²·d_k.
     """
-    length, width = run.context, run.key_width if run.rule is MAX else run.key_budget
+    length, width = run.task.context, run.key_width if run.rule is MAX else run.key_budget
     return 8 * length * run.d_model * run.key_budget + 2 * length**2 * run.key_budget + 4 * length**2 * width
 
 
-def _settings(run: Run, problem: Problem) -> Settings:
-    """What the kernel has to know, every default settled."""
-    meaning = run.meaning
-    weight = meaning["positive_weight"]
+def kernel_settings(run: Run, data: TrainingData) -> Settings:
+    """The run's numbers for the kernel, every default resolved."""
+    fields = run.fields
+    weight = fields["positive_weight"]
     settings = Settings()
     for name in (
         "items", "d_model", "heads", "key_width", "context", "message_width", "target_rate", "sharpness",
         "learning_rate", "weight_decay", "beta1", "beta2", "epsilon", "steps", "validate_every",
         "validation_contexts", "test_contexts", "stop_above", "patience",
     ):  # fmt: skip
-        setattr(settings, name, meaning[name])
+        setattr(settings, name, fields[name])
     settings.softmax = run.rule is SOFTMAX
-    settings.values = run.objective == "values"
+    settings.values = run.task.objective == "values"
     settings.balanced = weight == "balanced"
     settings.positive_weight = 0.0 if weight == "balanced" else float(np.float64(weight))
-    settings.context_key = problem.context_key
+    settings.context_key = data.context_key
     return settings

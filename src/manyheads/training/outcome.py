@@ -11,8 +11,7 @@ from numpy import dtype, isfinite, ndarray
 
 from manyheads.certificate import certify
 from manyheads.layer.layer import Layer
-from manyheads.problem.problem import Problem as GraphProblem
-from manyheads.training.data import Problem
+from manyheads.problem.problem import Problem
 from manyheads.training.run import Run
 
 Stopped = Literal["converged", "limit", "diverged", "cancelled", "timeout"]
@@ -27,7 +26,7 @@ class Check:
     loss: float
 
 
-Progress = Callable[[Run, Check], bool | None]
+OnCheck = Callable[[Run, Check], bool | None]
 """Called at every validation check; False cancels the run, an exception ends it and passes through."""
 
 
@@ -86,15 +85,13 @@ def finish(
     engine: str,
 ) -> Outcome:
     """Judge the trained weights exactly, and put everything together; `test` is None unless the run ended by itself."""
-    precise = dtype(run.precision)
+    precise = dtype(run.protocol.precision)
     sound = bool(isfinite(query).all() and isfinite(key).all() and isfinite(threshold)) and stopped != "diverged"
     layer = Layer(query.astype(precise), key.astype(precise), threshold, run.rule) if sound else None
-    pairwise = run.rule.context_blind and run.rule.has_rounding_bound and run.objective == "edges"
-    certificate = (
-        certify(layer, GraphProblem(problem.graph, problem.embedding)) if layer is not None and pairwise else None
-    )
-    edges = test is not None and run.objective == "edges"
-    values = test if run.objective == "values" and test is not None and test.positions else None
+    pairwise = run.rule.context_blind and run.rule.has_rounding_bound and run.task.objective == "edges"
+    certificate = certify(layer, problem) if layer is not None and pairwise else None
+    edges = test is not None and run.task.objective == "edges"
+    values = test if run.task.objective == "values" and test is not None and test.positions else None
     return Outcome(
         run=run,
         stopped=stopped,

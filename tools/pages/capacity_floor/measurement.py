@@ -11,9 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from manyheads.fitting import FitOptions, smallest_fit
-from manyheads.problem.problem import Problem
-from manyheads.training.data import problem_of
-from manyheads.training.run import Run
+from manyheads.training import Task
 from tools.pages.catalogue import Settings
 from tools.pages.rows import DATA, Row, machine_rows, matching, read_rows, rounded, write_rows
 
@@ -43,14 +41,10 @@ POINTS = [*BASE, *REGULAR, *DIAGONAL]
 
 def search(point: Point, seed: int) -> Row:
     """The smallest certified key budget of a graph and embedding that `manyheads measure` would train on."""
-    graph = "regular" if point.family == "regular" else "permutation"
-    run = Run(
-        items=point.items, d_model=point.d_model, heads=1, key_width=1, seed=seed, graph=graph, degree=point.degree
-    )  # fmt: skip
-    problem = problem_of(run)
-    found = smallest_fit(
-        Problem(problem.graph, problem.embedding), options=FitOptions(seed=seed, time_limit=point.seconds, workers=1)
-    )
+    regular = point.family == "regular"
+    graph = f"regular:{point.items}:{point.degree}" if regular else f"permutation:{point.items}"
+    problem = Task(graph, f"gaussian:{point.d_model}").draw(seed)
+    found = smallest_fit(problem, options=FitOptions(seed=seed, time_limit=point.seconds, workers=1))
     best = found.best
     return {
         "family": point.family,

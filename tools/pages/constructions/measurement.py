@@ -40,9 +40,9 @@ WORDNET_D_MODEL = 576
 WORDNET_CERTIFIED = ["_similar_to", "_verb_group", "_also_see"]
 
 
-def problem(items: int, d_model: int) -> tuple[Graph, np.ndarray]:
-    """A permutation and a Gaussian embedding."""
-    return permutation_graph(items, seed=SEED), gaussian(items, d_model, seed=SEED)
+def random_problem(items: int, d_model: int) -> Problem:
+    """A permutation over a Gaussian embedding."""
+    return Problem(permutation_graph(items, seed=SEED), gaussian(items, d_model, seed=SEED))
 
 
 def smallest_rows(known: list[Row]) -> Iterator[Row]:
@@ -50,10 +50,10 @@ def smallest_rows(known: list[Row]) -> Iterator[Row]:
     for (items, d_model), threshold in product(POINTS, THRESHOLDS):
         if matching(known, items=items, d_model=d_model, threshold=threshold):
             continue
-        graph, embedding = problem(items, d_model)
-        sizes = [size for size in default_block_sizes(graph, d_model) if size > 1]
+        problem = random_problem(items, d_model)
+        sizes = [size for size in default_block_sizes(problem.graph, d_model) if size > 1]
         found = construct.smallest(
-            Problem(graph, embedding), threshold=threshold, seed=SEED, block_sizes=sizes,
+            problem, threshold=threshold, seed=SEED, block_sizes=sizes,
             max_budget=BUDGET_PER_ITEM * items, progress=say,
         )  # fmt: skip
         best = found.best
@@ -71,8 +71,8 @@ def limit_rows(known: list[Row]) -> Iterator[Row]:
     for (items, d_model), size in product(POINTS, LIMIT_BLOCKS):
         if size > items or matching(known, items=items, d_model=d_model, block_size=size):
             continue
-        graph, embedding = problem(items, d_model)
-        limit = construct.limit(Problem(graph, embedding), construct.split_sources(graph, size=size))
+        problem = random_problem(items, d_model)
+        limit = construct.limit(problem, construct.split_sources(problem.graph, size=size))
         say(limit)
         yield {
             "items": items, "d_model": d_model, "block_size": size,
@@ -83,24 +83,24 @@ def limit_rows(known: list[Row]) -> Iterator[Row]:
 
 def noise_rows(known: list[Row]) -> Iterator[Row]:
     """The terms of Sec. 5 at each block size, the largest over all pairs and heads, and the window of the scores."""
-    graph, embedding = problem(NOISE["items"], NOISE["d_model"])
+    problem = random_problem(NOISE["items"], NOISE["d_model"])
     width = NOISE["key_width"]
-    words = RADEMACHER.draw(graph.items, width, seed=SEED)
+    signatures = RADEMACHER.draw(problem.items, width, seed=SEED)
     for size in NOISE_BLOCKS:
         if matching(known, block_size=size):
             continue
-        blocks = construct.split_sources(graph, size=size)
+        blocks = construct.split_sources(problem.graph, size=size)
         largest = dict.fromkeys(("signal", "n1", "n2", "n1_mean", "n2_mean", "n3_mean", "n3_fluctuation"), 0.0)
         for block in blocks:
-            mean, fluctuation = decompose(embedding, block, words)
+            mean, fluctuation = decompose(problem.rows, block, signatures)
             for name, term in {
                 "signal": fluctuation.signal, "n1": mean.n1 + fluctuation.n1, "n2": mean.n2 + fluctuation.n2,
                 "n1_mean": mean.n1, "n2_mean": mean.n2, "n3_mean": mean.n3, "n3_fluctuation": fluctuation.n3,
             }.items():  # fmt: skip
                 largest[name] = max(largest[name], float(np.abs(term).max()) / width)
-        layer = construct.compressive(Problem(graph, embedding), key_width=width, seed=SEED, block_size=size)
-        low, high = certify(layer, Problem(graph, embedding)).window
-        limit = construct.limit(Problem(graph, embedding), blocks)
+        layer = construct.compressive(problem, key_width=width, seed=SEED, block_size=size)
+        low, high = certify(layer, problem).window
+        limit = construct.limit(problem, blocks)
         yield {
             **NOISE, "block_size": size, "heads": len(blocks), **largest, "low": low / width, "high": high / width,
             "limit_low": limit.window.low, "limit_high": limit.window.high,
@@ -110,15 +110,16 @@ def noise_rows(known: list[Row]) -> Iterator[Row]:
 def background_rows(known: list[Row]) -> Iterator[Row]:
     """The attention of heads that do not own a source in random contexts, at two scales of the logits."""
     items, width = NOISE["items"], NOISE["key_width"]
-    graph, embedding = problem(items, NOISE["d_model"])
+    problem = random_problem(items, NOISE["d_model"])
+    rows = problem.rows
     size = items // BACKGROUND_HEADS
     for scale, length in product((1.0, 0.25), CONTEXT_LENGTHS):
         if matching(known, scale=scale, context_length=length):
             continue
-        layer = construct.softmax(Problem(graph, embedding), key_width=width, seed=SEED, block_size=size, scale=scale)
+        layer = construct.softmax(problem, key_width=width, seed=SEED, block_size=size, scale=scale)
         rng = np.random.default_rng(SEED)
         contexts = [rng.choice(items, size=length, replace=False) for _ in range(BACKGROUND_CONTEXTS)]
-        shares = np.stack([background(layer, embedding[context], context // size) for context in contexts])
+        shares = np.stack([background(layer, rows[context], context // size) for context in contexts])
         yield {
             **NOISE, "heads": layer.heads, "scale": scale, "context_length": length, "contexts": len(contexts),
             "least": float(shares.min()), "mean": float(shares.mean()), "most": float(shares.max()),
@@ -127,16 +128,16 @@ def background_rows(known: list[Row]) -> Iterator[Row]:
 
 def softmax_rows(known: list[Row]) -> Iterator[Row]:
     """Algorithm 2 with blocks of d_model as published, and with smaller blocks at several scales."""
-    graph, embedding = problem(SOFTMAX["items"], SOFTMAX["d_model"])
+    problem = random_problem(SOFTMAX["items"], SOFTMAX["d_model"])
     length = SOFTMAX["context_length"]
     for block_size, scale in [(SOFTMAX["d_model"], 1.0), *((SOFTMAX["block_size"], scale) for scale in SOFTMAX_SCALES)]:
         if matching(known, block_size=block_size, scale=scale):
             continue
         layer = construct.softmax(
-            Problem(graph, embedding), key_width=SOFTMAX["key_width"], seed=SEED, block_size=block_size, scale=scale
+            problem, key_width=SOFTMAX["key_width"], seed=SEED, block_size=block_size, scale=scale
         )
-        published = certify(layer, Problem(graph, embedding), context_length=length)
-        moved = certify(construct.calibrate(layer, published), Problem(graph, embedding), context_length=length)
+        published = certify(layer, problem, context_length=length)
+        moved = certify(construct.calibrate(layer, published), problem, context_length=length)
         low, high = published.window
         yield {
             **SOFTMAX, "block_size": block_size, "heads": layer.heads, "scale": scale,

@@ -22,6 +22,7 @@ from manyheads.construct.matching import equitable_matchings, split_by_head
 from manyheads.fitting import Descent, linear_map, mapped
 from manyheads.fitting.descent import Engine, Weights
 from manyheads.fitting.starts import SCALE, random_start, shrunk_start
+from manyheads.problem.problem import Problem
 
 Method = Callable[[Graph, ndarray, int, int, int], bool]
 """(graph, rows, heads, key_width, seed): whether all pairs were separated."""

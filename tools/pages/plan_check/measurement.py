@@ -17,9 +17,9 @@ from pathlib import Path
 
 import numpy as np
 
-from manyheads import InputError, Run, step_limit
+from manyheads import InputError, Protocol, Run, Task
 from manyheads.bounds import freedom_key_width
-from manyheads.capacity import Budget
+from manyheads.capacity import Budget, measure_protocol
 from manyheads.capacity import measure as measure_capacity
 from manyheads.layer.rules import rule_named
 from manyheads.planning import Plan, plan, prediction
@@ -57,21 +57,23 @@ class CheckProblem:
     @property
     def work(self) -> int:
         """A number roughly proportional to the training time, by which problems are ordered."""
-        return step_limit(self.items, self.d_model, self.rule) * self.items * self.relations
+        return self.protocol.steps * self.items * self.relations
+
+    @property
+    def task(self) -> Task:
+        """The family of problems from which each seed draws one."""
+        graph = f"permutation:{self.items}" if self.degree == 1 else f"regular:{self.items}:{self.degree}"
+        return Task(graph, f"gaussian:{self.d_model}")
+
+    @property
+    def protocol(self) -> Protocol:
+        """The paper's protocol, with its step limit for the size."""
+        return measure_protocol(self.task, rule=rule_named(self.rule))
 
     def run(self, heads: int, key_width: int, seed: int) -> Run:
         """A run by the paper's protocol."""
-        return Run(
-            items=self.items,
-            d_model=self.d_model,
-            heads=heads,
-            key_width=key_width,
-            seed=seed,
-            graph="permutation" if self.degree == 1 else "regular",
-            degree=self.degree,
-            rule=rule_named(self.rule),
-            steps=step_limit(self.items, self.d_model, self.rule),
-        )
+        rule = rule_named(self.rule)
+        return Run(self.task, heads=heads, key_width=key_width, seed=seed, rule=rule, protocol=self.protocol)
 
 
 def problems(seed: int, count: int, *, rule: str = "max") -> list[CheckProblem]:
@@ -96,7 +98,14 @@ def measured(problem: CheckProblem, store: Store, workers: Workers, *, also: Seq
     least = min(budgets.values(), default=0)
     heads = [h for h, budget in budgets.items() if budget <= LAW_LIMIT * least or h in also]
     capacity = measure_capacity(
-        problem.run(1, 1, 0), store, heads=heads, seeds=SEEDS, budget=Budget(seconds=SECONDS), workers=workers
+        problem.task,
+        heads=heads,
+        seeds=SEEDS,
+        store=store,
+        rule=rule_named(problem.rule),
+        protocol=problem.protocol,
+        budget=Budget(seconds=SECONDS),
+        workers=workers,
     )
     return {
         "seeds": len(SEEDS),

@@ -78,7 +78,7 @@ class AuditCommand:
     def architecture(self) -> Architecture:
         """The architecture of this name, or of this file."""
         from manyheads.bounds.architectures import ARCHITECTURES, architecture
-        from manyheads.files.model_configs import read_architecture
+        from manyheads.files.model_files import read_architecture
 
         path = Path(self.model)
         is_file = path.suffix in (".json", ".safetensors", ".gguf") or path.exists()
@@ -92,7 +92,7 @@ class AuditCommand:
 def _measured(architecture: Architecture, path: Path, *, seed: int) -> tuple[EmbeddingGeometry, list[HeadGeometry]]:
     """The geometry of the embedding and of every head of every layer."""
     from manyheads.cli.render.progress import progress
-    from manyheads.files.model_weights import read_model_weights
+    from manyheads.files.model_files import read_model_weights
     from manyheads.planning.geometry import embedding_geometry, head_geometry, normalised, sampled_rows
 
     weights = read_model_weights(path, architecture)

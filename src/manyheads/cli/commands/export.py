@@ -14,7 +14,7 @@ from manyheads.cli.render.answer import Answer, pairs_table, shown_files
 from manyheads.errors import InputError
 
 LOAD = {
-    "torch": "from attention import Attention; Attention.load()",
+    "torch": "from attention import AttentionLayer; AttentionLayer.load()",
     "transformers": 'T5EncoderModel.from_pretrained("{out}", attn_implementation="eager")',
     "transformer-lens": "from hooked import load; load()",
 }

@@ -169,9 +169,9 @@ class PaperCommand:
 
     def _check_outputs(self, page: ModuleType) -> None:
         """Refuse files that cannot be written before the work, which may take hours."""
-        from manyheads.files.atomic_files import check_writable, tried_directory
+        from manyheads.files.atomic_files import check_writable, trial_directory
 
-        with tried_directory(self.output / page.PICTURES):
+        with trial_directory(self.output / page.PICTURES):
             check_writable(self.output / page.NAME, force=True)
             if self.save_rows is not None:
                 check_writable(self.save_rows, force=self.force)

@@ -68,16 +68,13 @@ class RetrieveCommand:
 
         said = {"stands": "not refuted", "refuted": "refuted: the construction is wrong"}[found.verdict]
         each = f"{max(guarantee.per_extremum):.3g}"
+        tried = f"{found.sequences:,} sequences ({found.sequence_kind})"
         rows = [
             ("task", f"{task.dimension} extrema of sequences of {task.length} tokens of width {task.width}"),
             ("network", f"{in_heads(task.dimension, 2)}, inverse temperature {sharp.inverse_temperature:.6g}"),
             ("guaranteed", f"error at most {guarantee.error:.6g} ({each} for each extremum), in every sequence"),
             ("rounding", f"{guarantee.rounding:.2g} more in float64"),
-            (
-                "found",
-                f"{found.worst:.6g}, {found.share:.0%} of it, over {found.sequences:,} sequences "
-                f"({found.sequence_kind})",
-            ),
+            ("found", f"{found.worst:.6g}, {found.share:.0%} of it, over {tried}"),
         ]
         facts = {
             "task": self.task, "dimension": task.dimension, "length": task.length, "width": task.width,

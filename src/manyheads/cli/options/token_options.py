@@ -37,9 +37,9 @@ class FrozenRows:
 
     def fields(self) -> dict[str, Any]:
         """The fields of a `BlockRun` that name the rows."""
-        from manyheads.training.run import fingerprint
+        from manyheads.problem.embedding import given_name
 
-        embedding = "gaussian" if self.table is None else fingerprint(self.table)
+        embedding = "gaussian" if self.table is None else given_name(self.table)
         return {"d_model": self.d_model, "embedding": embedding, "reduction": self.reduction}
 
 

@@ -34,7 +34,8 @@ class Recovery:
 
 def to_the_limit(panel: Panel, scale: Scale) -> Run:
     """The paper's training without its early stop; the early stop leaves the last wrong pairs wrong."""
-    return replace(panel.run(1, 1, 0, scale), stop_above=NEVER)
+    paper = panel.run(1, 1, 0, scale)
+    return replace(paper, protocol=replace(paper.protocol, stop_above=NEVER))
 
 
 def f1_search(panel: Panel, scale: Scale) -> ThresholdSearch:

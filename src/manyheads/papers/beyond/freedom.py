@@ -21,7 +21,7 @@ from manyheads.papers.panel import HEADS, REGULAR, THRESHOLDS, Panel, found_thre
 from manyheads.papers.rows import Rows
 from manyheads.papers.threshold_search import ThresholdSearch
 from manyheads.training import Run
-from manyheads.training.step_limits import DEFAULT
+from manyheads.training.protocol import DEFAULT_STEPS
 
 NEAR = 1.25  # the law holds if measured and predicted agree within this factor
 TICKS = (0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.25, 1.5, 1.75, 2, 2.5, 3, 4)
@@ -80,7 +80,7 @@ def compared(rows: Rows, scale: Scale) -> list[LawComparison]:
     for kind, panel, found, heads in _measured(rows, scale):
         split = freedom_split(items=panel.items, relations=panel.relations, d_model=panel.d_model, heads=heads)
         if split is not None and found.key_budget is not None:
-            steps = panel.run(1, 1, 0, scale).steps
+            steps = panel.run(1, 1, 0, scale).protocol.steps
             made.append(LawComparison(kind, panel, found.key_budget, split[0] * split[1], steps))
     return made
 
@@ -129,7 +129,7 @@ def draw(rows: Rows, scale: Scale) -> Figure:
         ratios.set_xlabel("load of a single head, $m^2 g^*(m'/m^2)\\,/\\,d_{model}^2$")
         ratios.set_ylabel("measured by predicted")
         against.set_title(f"grey: within a factor of {NEAR:g}")
-        ratios.set_title(f"hollow: step limit above {DEFAULT:,}")
+        ratios.set_title(f"hollow: step limit above {DEFAULT_STEPS:,}")
         figure.legend(*against.get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return figure
 
@@ -138,7 +138,7 @@ def _scatter(
     axes: Axes, chosen: list[LawComparison], x: list[float] | list[int], y: list[float] | list[int], kind: str
 ) -> None:
     colour, marker = KINDS[kind]
-    faces = [colour if one.steps <= DEFAULT else "white" for one in chosen]
+    faces = [colour if one.steps <= DEFAULT_STEPS else "white" for one in chosen]
     size = 70 if marker == "*" else 30
     axes.scatter(x, y, s=size, c=faces, edgecolors=colour, marker=marker, linewidths=1.2, label=kind, zorder=3)
 
@@ -166,9 +166,9 @@ def caption(rows: Rows, scale: Scale) -> str:
             parts.append(f"{plain}: {min(ratios):.2f} to {max(ratios):.2f}, median {middle:.2f} ({len(ratios)})")
     near = sum(1 / NEAR <= one.ratio <= NEAR for one in found)
     worst = ", ".join(f"{one} {one.measured} against {one.predicted} ({one.ratio:.2f})" for one in _farthest(found))
-    shorter, longer = ([one.ratio for one in found if (one.steps > DEFAULT) is long] for long in (False, True))
+    shorter, longer = ([one.ratio for one in found if (one.steps > DEFAULT_STEPS) is long] for long in (False, True))
     steps = (
-        f" The median is {statistics.median(shorter):.2f} where training ends at {DEFAULT:,} steps and "
+        f" The median is {statistics.median(shorter):.2f} where training ends at {DEFAULT_STEPS:,} steps and "
         f"{statistics.median(longer):.2f} where it may take more."
         if shorter and longer
         else ""

@@ -19,7 +19,7 @@ from manyheads.training import Run, step_limit
 
 EVERY = tuple(range(1, 2 * max(HEADS) + 1))  # every head count to 128; the paper has powers of two up to 64
 LONGEST = 30_000  # steps. At (512, 16) the limit is 80,000: that search takes as long as all the others together
-PROBLEMS = tuple(panel for panel in BASE if step_limit(panel.items, panel.d_model) <= LONGEST)
+PROBLEMS = tuple(panel for panel in BASE if step_limit(items=panel.items, d_model=panel.d_model) <= LONGEST)
 LEFT_OUT = tuple(panel for panel in BASE if panel not in PROBLEMS)
 QUICK_ITEMS = 64
 

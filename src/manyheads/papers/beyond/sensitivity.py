@@ -55,12 +55,11 @@ class TrainingVariant:
     def run(self, scale: Scale) -> Run:
         """The training, with dummies for heads, key width and seed."""
         paper = self.panel.run(1, 1, 0, scale)
+        steps = max(1, round(self.step_factor * paper.protocol.steps))
         return replace(
             paper,
-            context=self.length,
-            target_rate=self.target_rate,
-            learning_rate=self.learning_rate,
-            steps=max(1, round(self.step_factor * paper.steps)),
+            task=replace(paper.task, context=self.length, target_rate=self.target_rate),
+            protocol=replace(paper.protocol, learning_rate=self.learning_rate, steps=steps),
         )
 
     def search(self, scale: Scale) -> ThresholdSearch:
@@ -203,7 +202,7 @@ def _best_optimiser(axes: Axes, found: VariantThresholds) -> None:
 
 def _optimiser(axes: Axes, found: VariantThresholds, panel: Panel) -> None:
     """D_K* against the step limit, a line for each learning rate; a cross if no budget in the window works."""
-    paper_steps = panel.run(1, 1, 0, found.scale).steps
+    paper_steps = panel.run(1, 1, 0, found.scale).protocol.steps
     top = max((found.budget(one) or 0 for one in optimisers(panel)), default=0) * 1.15
     for rate, colour in RATE_COLOURS.items():
         chosen = [one for one in optimisers(panel) if one.learning_rate == rate and one in found]
@@ -248,7 +247,7 @@ def caption(rows: Rows, scale: Scale) -> str:
             at += f"; {name}: {', '.join(told)}"
         if best is not None:
             setting, budget = best
-            steps = round(setting.step_factor * panel.run(1, 1, 0, scale).steps)
+            steps = round(setting.step_factor * panel.run(1, 1, 0, scale).protocol.steps)
             at += (
                 f"; best optimiser {budget} ({budget / paper:.2f}) with learning rate {setting.learning_rate:g} and "
                 f"{steps:,} steps"

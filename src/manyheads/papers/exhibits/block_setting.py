@@ -13,9 +13,8 @@ from numpy import ndarray
 from manyheads.block.block_data import frozen_table
 from manyheads.block.block_run import BlockRun, Precision, Reduction
 from manyheads.errors import InputError
-from manyheads.files.token_rankings import read_ranking
-from manyheads.files.token_tables import KNOWN, read_token_table
-from manyheads.training.run import fingerprint
+from manyheads.files.token_tables import KNOWN, read_ranking, read_token_table
+from manyheads.problem.embedding import given_name
 
 BLOCK_HEADS = (1, 2, 4, 8)  # the paper's, at every size
 TIMED_SECONDS = 0.5  # of steps, for each head count
@@ -125,7 +124,7 @@ def named_table(words: str, setting: BlockSetting) -> tuple[BlockTable, Float32[
     if width < setting.d_model:
         raise InputError(f"{table.name}'s rows have {width} numbers, and this size of Figure 7 needs {setting.d_model}")
     rows = frozen_table(table.rows, read_ranking(table.ranking), items=setting.items, null=table.end)
-    return BlockTable(table.name, fingerprint(rows), "none" if width == setting.d_model else "pca"), np.asarray(rows)
+    return BlockTable(table.name, given_name(rows), "none" if width == setting.d_model else "pca"), np.asarray(rows)
 
 
 @dataclass(frozen=True)

@@ -212,7 +212,7 @@ def draw_steps(rows: Rows, scale: Scale) -> Figure:
             made = rows.of(panel.runs(scale))
             if not made:
                 continue
-            limit = step_limit(panel.items, panel.d_model)
+            limit = step_limit(items=panel.items, d_model=panel.d_model)
             early = sum(row.status == "converged" for row in made) / len(made)
             mean = sum(row.steps for row in made) / len(made)
             sizes = f"({panel.items}, {panel.d_model})"

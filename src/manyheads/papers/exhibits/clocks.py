@@ -15,8 +15,8 @@ from manyheads.papers.trial import Scores, Trial
 from manyheads.problem.embedding_generators import gaussian
 from manyheads.problem.graph_generators import permutation_graph
 from manyheads.problem.problem import Problem
-from manyheads.training import Run
-from manyheads.training.data import initial_weights, problem_of
+from manyheads.training import Run, Task
+from manyheads.training.data import initial_weights, training_data
 from manyheads.training.native import training
 
 if TYPE_CHECKING:
@@ -66,12 +66,13 @@ class SplitClock(Trial):
     def run(self, heads: int) -> Run:
         """The run of the paper's protocol with this split."""
         items = max(512, 2 * self.context)
-        return Run(items, self.d_model, heads, self.key_budget // heads, seed=0, context=self.context)
+        task = Task(f"permutation:{items}", f"gaussian:{self.d_model}", context=self.context)
+        return Run(task, heads=heads, key_width=self.key_budget // heads, seed=0)
 
     def _repeated(self, heads: int) -> Repeated:
         if self.channel == "torch":
             return _torch_scores(self.run(heads)) if self.work == "scores" else _torch_step(self.run(heads))
-        return training(self.run(heads), problem_of(self.run(heads))).advance
+        return training(self.run(heads), training_data(self.run(heads))).advance
 
 
 @dataclass(frozen=True)
@@ -178,7 +179,7 @@ def _tensors(run: Run) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """The rows of one context, and the weights of all heads in one matrix each."""
     import torch
 
-    rows = gaussian(run.items, run.d_model, seed=0)[: run.context]
+    rows = gaussian(run.items, run.d_model, seed=0)[: run.task.context]
     weights = (np.concatenate(list(heads), axis=1).astype(np.float32) for heads in initial_weights(run))
     query, key = (torch.from_numpy(side) for side in weights)
     return torch.from_numpy(rows), query, key

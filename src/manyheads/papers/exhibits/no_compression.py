@@ -15,9 +15,9 @@ from manyheads.papers.exhibit import Exhibit
 from manyheads.papers.exhibits.constructions import Build
 from manyheads.papers.panel import Panel
 from manyheads.papers.rows import Rows
-from manyheads.papers.trial import one_hot_name
+from manyheads.papers.trial import one_hot_task
 from manyheads.papers.verdict import Verdict, judged, missing
-from manyheads.sweep.store.record import Meant
+from manyheads.sweep.store.record import Storable
 from manyheads.training import Run
 
 SIZES = (32, 64, 128)
@@ -29,7 +29,7 @@ MORE = 1.5  # one head suffices if it needs at most this multiple of the key bud
 Curves = dict[tuple[str, int], list[Point]]
 
 
-def runs(scale: Scale) -> list[Meant]:
+def runs(scale: Scale) -> list[Storable]:
     """Gaussian rows and one-hot items at each size, and construction I, which has one head."""
     trained = [run for embedding in EMBEDDINGS for panel in _panels(scale) for run in _runs(panel, embedding, scale)]
     return [*trained, *_builds(scale)]
@@ -102,7 +102,7 @@ def _panels(scale: Scale) -> tuple[Panel, ...]:
 
 def _runs(panel: Panel, embedding: str, scale: Scale) -> list[Run]:
     drawn = [run for run in panel.runs(scale) if run.heads <= MOST_HEADS]
-    return drawn if embedding == "Gaussian" else [replace(run, embedding=one_hot_name(run.items)) for run in drawn]
+    return drawn if embedding == "Gaussian" else [replace(run, task=one_hot_task(run.items)) for run in drawn]
 
 
 def _curves(rows: Rows, scale: Scale) -> Curves:

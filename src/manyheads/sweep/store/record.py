@@ -11,7 +11,7 @@ from functools import cache
 from importlib.metadata import version
 from typing import Literal, Protocol, runtime_checkable
 
-from manyheads.identity import meaning_json
+from manyheads.identity import canonical_json
 from manyheads.machine import machine
 
 Status = Literal["converged", "limit", "diverged", "timeout", "cancelled", "failed", "quarantined"]
@@ -19,16 +19,16 @@ FINISHED: frozenset[Status] = frozenset({"converged", "limit", "diverged"})
 
 
 @runtime_checkable
-class Meant(Protocol):
-    """What a store can keep: anything frozen whose id is a hash of its meaning, as `training.Run` is."""
+class Storable(Protocol):
+    """A run that a store can keep: frozen, its id a hash of its fields, as `training.Run` is."""
 
     @property
     def id(self) -> str:
-        """16 hexadecimal digits of the SHA-256 of the meaning."""
+        """16 hexadecimal digits of the SHA-256 of the fields."""
 
     @property
-    def meaning(self) -> Mapping[str, object]:
-        """Every field, defaults settled, as JSON has it."""
+    def fields(self) -> Mapping[str, object]:
+        """Every field as JSON, defaults resolved."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Record:
     curve: str
 
     @classmethod
-    def of(cls, run: Meant, kind: str, engine: str, ended: Ended) -> Record:
+    def of(cls, run: Storable, kind: str, engine: str, ended: Ended) -> Record:
         """The record of a run whose training ended."""
         curve = [[_finite(value) for value in check] for check in ended.curve]
         return cls(
@@ -70,8 +70,8 @@ class Record:
             kind=kind,
             engine=engine,
             status=ended.status,
-            run=meaning_json(run.meaning),
-            scores=meaning_json({name: _finite(value) for name, value in ended.scores.items()}),
+            run=canonical_json(run.fields),
+            scores=canonical_json({name: _finite(value) for name, value in ended.scores.items()}),
             steps=ended.steps,
             seconds=ended.seconds,
             error=None,
@@ -79,18 +79,18 @@ class Record:
             version=_version(),
             machine=_machine(),
             recorded=_now(),
-            curve=meaning_json(curve),
+            curve=canonical_json(curve),
         )
 
     @classmethod
-    def without_outcome(cls, run: Meant, kind: str, engine: str, status: Status, *, error: str) -> Record:
+    def without_outcome(cls, run: Storable, kind: str, engine: str, status: Status, *, error: str) -> Record:
         """The record of a run that has no outcome: it failed, or its worker died. Its scores stay missing."""
         return cls(
             id=run.id,
             kind=kind,
             engine=engine,
             status=status,
-            run=meaning_json(run.meaning),
+            run=canonical_json(run.fields),
             scores="{}",
             steps=None,
             seconds=None,

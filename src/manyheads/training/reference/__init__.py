@@ -15,8 +15,8 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-from manyheads.training.data import Problem, Stream
-from manyheads.training.outcome import Check, Outcome, Progress, Stopped, Tally, finish
+from manyheads.training.data import Stream, TrainingData
+from manyheads.training.outcome import Check, OnCheck, Outcome, Stopped, Tally, finish
 from manyheads.training.reference.layer_batch import Batch
 from manyheads.training.run import Run
 
@@ -35,12 +35,12 @@ class Course:
     stopped: Stopped | None = None
     seconds: float = 0.0
 
-    def check(self, step: int, tally: Tally, losses: Float64[ndarray, " steps"], progress: Progress | None) -> None:
+    def check(self, step: int, tally: Tally, losses: Float64[ndarray, " steps"], progress: OnCheck | None) -> None:
         """Note a validation check, and stop as App. A.1 says (with messages, as Sec. 7.2 does)."""
         taught = losses[~np.isnan(losses)]
         loss = float(taught.mean()) if taught.size else math.nan
         mse = tally.distance / tally.positions if tally.positions else math.nan
-        self.curve.append(Check(step, tally.micro_f1 if self.run.objective == "edges" else mse, loss))
+        self.curve.append(Check(step, tally.micro_f1 if self.run.task.objective == "edges" else mse, loss))
         if progress is not None and progress(self.run, self.curve[-1]) is False:
             self.stopped = "cancelled"
         elif converged(self.run, [check.score for check in self.curve]):
@@ -49,29 +49,30 @@ class Course:
 
 def converged(run: Run, scores: Sequence[float]) -> bool:
     """Whether the last checks were all above the mark; with messages, whether none of them was a new best."""
-    if run.objective == "edges":
-        return len(scores) >= run.patience and min(scores[-run.patience :]) > run.stop_above
-    return len(scores) - 1 - int(np.argmin(scores)) >= run.patience
+    patience = run.protocol.patience
+    if run.task.objective == "edges":
+        return len(scores) >= patience and min(scores[-patience:]) > run.protocol.stop_above
+    return len(scores) - 1 - int(np.argmin(scores)) >= patience
 
 
 def train_runs(
     runs: Sequence[Run],
-    problems: Sequence[Problem],
+    data: Sequence[TrainingData],
     *,
     device: str = "cpu",
-    progress: Progress | None = None,
+    progress: OnCheck | None = None,
     time_limit: float | None = None,
 ) -> list[Outcome]:
     """Train runs of one shape side by side; each is checked, stopped and tested as if it were alone."""
     begun = time.perf_counter()
-    batch = Batch(runs, problems, device=device)
+    batch = Batch(runs, data, device=device)
     courses = [Course(run) for run in runs]
-    limit, every = batch.run.steps, batch.run.validate_every
+    limit, every = batch.run.protocol.steps, batch.run.protocol.validate_every
     recent: list[Float64[ndarray, "steps runs"]] = []  # losses since the last check
     while batch.step < limit and batch.active.any():
         recent.append(batch.advance(min(STRIDE, every - batch.step % every, limit - batch.step)))
         checked = batch.step % every == 0
-        tallies = batch.evaluate(Stream.VALIDATION, batch.run.validation_contexts) if checked else []
+        tallies = batch.evaluate(Stream.VALIDATION, batch.run.protocol.validation_contexts) if checked else []
         seconds, sound = time.perf_counter() - begun, batch.sound()
         for n, course in enumerate(courses):
             if course.stopped is not None:
@@ -86,13 +87,13 @@ def train_runs(
         batch.keep([course.stopped is None for course in courses])
         recent = [] if checked else recent
     trained = time.perf_counter()
-    tests = batch.evaluate(Stream.TEST, batch.run.test_contexts)
+    tests = batch.evaluate(Stream.TEST, batch.run.protocol.test_contexts)
     tested = time.perf_counter() - trained
     query, key, threshold = (part.detach().cpu().numpy().astype(np.float64) for part in batch.weights)
     return [
         finish(
             course.run,
-            problems[n],
+            data[n].problem,
             query=query[n],
             key=key[n],
             threshold=float(threshold[n]),

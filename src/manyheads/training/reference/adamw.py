@@ -9,14 +9,14 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from manyheads.training.run import Run
+from manyheads.training.protocol import Protocol
 
 
 @dataclass(eq=False)
 class AdamW:
     """AdamW as torch.optim has it, but with a count of updates for each run: runs skip and stop on their own."""
 
-    run: Run
+    protocol: Protocol
     parameters: Sequence[Tensor]  # the first axis of each is the run
 
     def __post_init__(self) -> None:
@@ -27,16 +27,16 @@ class AdamW:
     @torch.no_grad()
     def update(self, gradients: Sequence[Tensor], moving: Bool[Tensor, " runs"]) -> None:
         """One update of the runs that move; the others keep their weights and moments."""
-        run = self.run
+        protocol = self.protocol
         self.updates += moving
-        rates = run.learning_rate / _short_of_one(run.beta1, self.updates)
-        roots = _short_of_one(run.beta2, self.updates).sqrt()
+        rates = protocol.learning_rate / _short_of_one(protocol.beta1, self.updates)
+        roots = _short_of_one(protocol.beta2, self.updates).sqrt()
         for p, g, m, v in zip(self.parameters, gradients, self.first, self.second, strict=True):
             moves, rate, root = (each.view(-1, *[1] * (p.ndim - 1)) for each in (moving, rates, roots))
-            m.copy_(torch.where(moves, run.beta1 * m + (1 - run.beta1) * g, m))
-            v.copy_(torch.where(moves, run.beta2 * v + (1 - run.beta2) * g * g, v))
-            decayed = p * (1 - run.learning_rate * run.weight_decay)
-            p.copy_(torch.where(moves, decayed - rate * m / (v.sqrt() / root + run.epsilon), p))
+            m.copy_(torch.where(moves, protocol.beta1 * m + (1 - protocol.beta1) * g, m))
+            v.copy_(torch.where(moves, protocol.beta2 * v + (1 - protocol.beta2) * g * g, v))
+            decayed = p * (1 - protocol.learning_rate * protocol.weight_decay)
+            p.copy_(torch.where(moves, decayed - rate * m / (v.sqrt() / root + protocol.epsilon), p))
 
 
 def _short_of_one(beta: float, updates: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ from numpy import ndarray
 from torch import Tensor
 
 from manyheads.errors import InputError
-from manyheads.training.data import Problem, Stream, initial_weights
+from manyheads.training.data import Stream, TrainingData, initial_weights
 from manyheads.training.devices import device_named
 from manyheads.training.outcome import Tally
 from manyheads.training.reference.adamw import AdamW
@@ -26,27 +26,27 @@ NUMBERS_AT_ONCE = 1 << 24
 class Batch:
     """Runs of one shape at their first weights, to be trained step by step. A run no longer active is left as it is."""
 
-    def __init__(self, runs: Sequence[Run], problems: Sequence[Problem], *, device: str = "cpu") -> None:
-        if len(runs) != len(problems):
-            raise InputError(f"{len(runs)} runs do not pair up with {len(problems)} problems")
+    def __init__(self, runs: Sequence[Run], data: Sequence[TrainingData], *, device: str = "cpu") -> None:
+        if len(runs) != len(data):
+            raise InputError(f"{len(runs)} runs do not pair up with {len(data)} problems")
         if not runs or any(_shape(run) != _shape(runs[0]) for run in runs):
             raise InputError("runs trained in one batch may differ in their seeds, graphs and embeddings only")
-        self.run, self.problems, self.device = runs[0], problems, device_named(device)
-        self.dtype = getattr(torch, self.run.precision)
-        messages = [problem.messages for problem in problems if problem.messages is not None]
+        self.run, self.data, self.device = runs[0], data, device_named(device)
+        self.dtype = getattr(torch, self.run.protocol.precision)
+        messages = [one.messages for one in data if one.messages is not None]
         self.task = Task(
             rule=self.run.rule,
-            sharpness=self.run.sharpness,
-            positive_weight=self.run.meaning["positive_weight"],
-            embedding=self._tensor([problem.embedding for problem in problems], self.dtype),
-            related=self._tensor([problem.graph.adjacency() for problem in problems], torch.bool),
+            sharpness=self.run.protocol.sharpness,
+            positive_weight=self.run.fields["positive_weight"],
+            embedding=self._tensor([one.rows for one in data], self.dtype),
+            related=self._tensor([one.graph.adjacency() for one in data], torch.bool),
             messages=self._tensor(messages, self.dtype) if messages else None,
         )
         query, key = zip(*[initial_weights(run) for run in runs], strict=True)
-        threshold = [np.array(run.initial_threshold) for run in runs]
+        threshold = [np.array(run.protocol.initial_threshold) for run in runs]
         self.weights = Weights(*[self._tensor(parts, self.dtype) for parts in (query, key, threshold)])
         learned = self.weights[:2] if messages else self.weights  # the loss of messages knows no threshold
-        self.adamw = AdamW(self.run, [parameter.requires_grad_() for parameter in learned])
+        self.adamw = AdamW(self.run.protocol, [parameter.requires_grad_() for parameter in learned])
         self.active = torch.ones(len(runs), dtype=torch.bool, device=self.device)
         self.steps = torch.zeros(len(runs), dtype=torch.int64, device=self.device)
         self.step = 0
@@ -57,7 +57,7 @@ class Batch:
         A run whose loss is not finite is active no longer, and is not updated by it.
         """
         contexts = self._contexts(Stream.TRAIN, self.step, count)
-        losses = self.weights.threshold.new_empty((count, len(self.problems)))
+        losses = self.weights.threshold.new_empty((count, len(self.data)))
         for n in range(count):
             loss, teaches = self.task.losses(self.weights, contexts[:, n])
             gradients = torch.autograd.grad(loss.sum(), self.adamw.parameters)
@@ -71,7 +71,7 @@ class Batch:
     def evaluate(self, stream: Stream, count: int) -> list[Tally]:
         """Each run's tally over the first contexts of a stream."""
         run = self.run
-        numbers = run.context * (run.context * run.heads + run.d_model + 2 * run.key_budget) * len(self.problems)
+        numbers = run.task.context * (run.task.context * run.heads + run.d_model + 2 * run.key_budget) * len(self.data)
         at_once = max(1, NUMBERS_AT_ONCE // numbers)
         parts = [
             self.task.tallies(self.weights, self._contexts(stream, start, min(at_once, count - start)))
@@ -89,7 +89,7 @@ class Batch:
         self.active = torch.tensor(going, device=self.device)
 
     def _contexts(self, stream: Stream, start: int, count: int) -> Int[Tensor, "runs count context"]:
-        return self._tensor([problem.contexts(stream, start, count) for problem in self.problems], torch.int64)
+        return self._tensor([one.contexts(stream, start, count) for one in self.data], torch.int64)
 
     def _tensor(self, parts: Sequence[ndarray], dtype: torch.dtype) -> Tensor:
         return torch.tensor(np.stack(parts)).to(self.device, dtype)
@@ -98,4 +98,4 @@ class Batch:
 def _shape(run: Run) -> dict[str, int | float | str]:
     """What all runs of a batch have in common."""
     own = ("seed", "problem_seed", "graph", "embedding")
-    return {name: value for name, value in run.meaning.items() if name not in own}
+    return {name: value for name, value in run.fields.items() if name not in own}

@@ -23,11 +23,10 @@ def scores(
     x: Float[Tensor, "runs contexts context d_model"],
     rule: Rule,
 ) -> Scores:
-    """S(p, q) of every ordered pair of every context (Sec. 6; for softmax Sec. 7.1)."""
+    """S(p, q) of every ordered pair of every context (Sec. 6; for `softmax` Sec. 7.1)."""
     queries = torch.einsum("rcpd,rhdk->rchpk", x, query)
     keys = torch.einsum("rcqd,rhdk->rchqk", x, key)
-    heads = queries @ keys.mT
-    return rule.join_tensor(heads / rule.divisor(query.shape[-1]))
+    return rule.join_tensor(queries @ keys.mT / rule.divisor(query.shape[-1]))
 
 
 def edge_losses(

@@ -1,0 +1,95 @@
+// From a context's items to their queries and keys, and from the gradients of those back to the weights.
+#pragma once
+
+#include "positions.hpp"
+#include "rows.hpp"
+#include "tile.hpp"
+#include "weights.hpp"
+
+namespace manyheads {
+
+// projected[row, :] += Σ_d weight[row, d] · x[:, d] over the d of one panel, for the rows of queries and keys together;
+// the first panel starts the sums.
+template <class T, int FIXED>
+void project_panel(const Layout<T> layout, const Positions<T, FIXED> positions, int panel, const T *weights, const Gathered<T> &x, T *projected) {
+    const std::ptrdiff_t stride = positions.stride();
+    const T *from = weights + layout.start(panel);
+    const T *right = x.across(panel * PANEL<T>);
+    const std::ptrdiff_t depth = layout.depth(panel), width = layout.width(panel);
+    row_blocks<4>(layout.rows(), [=](auto R, int c) MANYHEADS_INLINE {
+        vector_blocks<T>(stride, [=](auto V, int p) MANYHEADS_INLINE {
+            Tile<T, R, V> tile;
+            T *to = projected + c * stride + p;
+            if (panel == 0) tile.clear();
+            else tile.load_from(to, stride);
+            const auto operand = [=](std::ptrdiff_t d, auto v) MANYHEADS_INLINE { return load(right + d * stride + p + v * WIDTH<T>); };
+            if (depth == PANEL<T>) tile.accumulate(from + c * PANEL<T>, PANEL<T>, 1, PANEL<T>, operand);
+            else tile.accumulate(from + c * width, width, 1, depth, operand);
+            tile.store_to(to, stride);
+        });
+    });
+}
+
+template <class T, int FIXED>
+void project(const Layout<T> layout, const Positions<T, FIXED> positions, const T *weights, const Gathered<T> &x, T *projected) {
+    for (int panel = 0; panel < layout.panels(); ++panel) project_panel(layout, positions, panel, weights, x, projected);
+}
+
+// Hands sink(gradient) the gradient of every vector of weights in the order of memory:
+// gradient[row, d] = Σ_p by_projection[row, p] · x[p, d]. A finished tile waits, and is handed on vector by vector
+// between the products of the next: the optimiser keeps other parts of the CPU busy than they do. After every panel
+// then(sink) is called.
+template <class T, int FIXED, class Sink, class Then>
+Sink weight_gradients(const Layout<T> layout, const Positions<T, FIXED> positions, const T *by_projection, const Gathered<T> &x,
+                      T *panel_rows, Sink sink, Then then) {
+    constexpr int W = WIDTH<T>, ROWS = 4;
+    const std::ptrdiff_t stride = positions.stride(), length = positions.length();
+    alignas(64) T waiting[ROWS * TILE_VECTORS * W];
+    int count = 0;  // of vectors that wait
+    for (int panel = 0; panel < layout.panels(); ++panel) {
+        const int width = layout.width(panel);
+        for (int p = 0; p < length; ++p)
+            for (int d = 0; d < width; d += W) store<T>(panel_rows + p * PANEL<T> + d, load(x.row(p) + panel * PANEL<T> + d));
+        vector_blocks<T>(width, [&](auto V, int) MANYHEADS_INLINE {
+            row_blocks<ROWS>(layout.rows(), [&](auto R, int c) MANYHEADS_INLINE {
+                Tile<T, R, V> tile;
+                tile.clear();
+                const T *left = by_projection + c * stride, *right = panel_rows, *next = waiting;
+                const auto product = [&]() MANYHEADS_INLINE {
+                    tile.add(left, stride, [=](auto v) MANYHEADS_INLINE { return load(right + v * W); });
+                    left += 1, right += PANEL<T>;
+                };
+                const auto hand_on = [&](int vectors) MANYHEADS_INLINE {
+                    for (int n = 0; n < vectors; ++n, next += W) {
+                        product();
+                        product();
+                        sink(load(next));
+                    }
+                };
+                if (2 * count == length) {
+                    hand_on(length / 2);
+                } else {
+                    const int together = std::min<int>(count, length / 2);
+                    hand_on(together);
+                    for (int p = 2 * together; p < length; ++p) product();
+                    for (int n = together; n < count; ++n, next += W) sink(load(next));
+                }
+                tile.store_to(waiting, V * W);
+                count = R * V;
+            });
+        });
+        then(sink);
+    }
+    for (int n = 0; n < count; ++n) sink(load(waiting + n * W));
+    return sink;
+}
+
+// Writes all gradients to by_weight. Only tests call it, so one version serves every context length.
+template <class T>
+void store_weight_gradients(const Layout<T> layout, const Positions<T, 0> positions, const T *by_projection, const Gathered<T> &x,
+                            T *panel_rows, T *by_weight) {
+    const auto keep = [by_weight](Vec<T> g) mutable { store<T>(by_weight, g), by_weight += WIDTH<T>; };
+    weight_gradients(layout, positions, by_projection, x, panel_rows, keep, [](const auto &) {});
+}
+
+}  // namespace manyheads

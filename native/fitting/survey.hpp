@@ -1,0 +1,212 @@
+// A survey: the exact scores of all m² pairs, and the gradient of a squared hinge over them. There is no m² matrix in
+// memory. The scores of a block of sources with a block of targets are computed in registers, and only the pairs that
+// have a cost are read again.
+//
+// The cost of a pair without a relation is (S_k − ceiling)₊², summed over the heads k. Where the levels have a floor,
+// (floor − S_k)₊² is added for every head k. The cost of a relation is weight·(summit − max_k S_k)₊².
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "engine/contexts.hpp"
+#include "engine/memory.hpp"
+#include "engine/tile.hpp"
+
+namespace manyheads {
+
+// The scores from which a pair has a cost (see the top of this file). A floor of −∞ means: no floor.
+struct Levels {
+    double floor, ceiling, summit, threshold, weight;
+};
+
+// The result of a survey. `low` is the highest score of a pair without a relation, but at least the ceiling, because
+// scores below the ceiling are not compared. `high` is the lowest score of a relation.
+struct Finding {
+    double loss = 0, by_ceiling = 0, by_summit = 0;  // the loss, and its derivatives by the two levels
+    double lowest = std::numeric_limits<double>::infinity();  // the lowest score of any head below the floor
+    double low = -std::numeric_limits<double>::infinity(), high = std::numeric_limits<double>::infinity();
+    std::int64_t missed = 0, false_pairs = 0, costly = 0;  // relations at or below the threshold; other pairs above it; pairs with a cost
+
+    void add(const Finding &other) {
+        loss += other.loss, by_ceiling += other.by_ceiling, by_summit += other.by_summit;
+        lowest = std::min(lowest, other.lowest), low = std::max(low, other.low), high = std::min(high, other.high);
+        missed += other.missed, false_pairs += other.false_pairs, costly += other.costly;
+    }
+};
+
+// Bit n is set where lane n is true.
+template <class T> MANYHEADS_INLINE inline std::uint32_t lanes(Bits<T> x) {
+#if defined(__AVX512F__) && MANYHEADS_VECTOR_BYTES == 64
+    if constexpr (sizeof(T) == 4) return _mm512_movepi32_mask((__m512i)x);
+    else return _mm512_movepi64_mask((__m512i)x);
+#elif defined(__AVX__) && MANYHEADS_VECTOR_BYTES == 32
+    if constexpr (sizeof(T) == 4) return _mm256_movemask_ps((__m256)x);
+    else return _mm256_movemask_pd((__m256d)x);
+#else
+    std::uint32_t set = 0;
+    for (int i = 0; i < WIDTH<T>; ++i) set |= std::uint32_t(x[i] != 0) << i;
+    return set;
+#endif
+}
+
+// Queries and keys of all items, head by head: a row of width() for each item. The keys are stored a second time as
+// [head][block][c][BLOCK], blocks of BLOCK items side by side. The survey reads them in this order.
+template <class T> class Projections {
+public:
+    static constexpr int BLOCK = TILE_VECTORS * WIDTH<T>;
+
+    Projections(int items, int heads, int key_width)
+        : items_(items), heads_(heads), key_width_(key_width), width_(round_up(key_width, WIDTH<T>)), query_(rows() * width_),
+          key_(rows() * width_), across_(std::size_t(heads) * blocks() * key_width * BLOCK) {}
+
+    int items() const { return items_; }
+    int heads() const { return heads_; }
+    int key_width() const { return key_width_; }
+    int width() const { return width_; }
+    int blocks() const { return (items_ + BLOCK - 1) / BLOCK; }
+    std::size_t rows() const { return std::size_t(heads_) * items_; }
+    std::size_t at(int head, int item) const { return (std::size_t(head) * items_ + item) * width_; }
+
+    const T *query(int head, int item) const { return query_.data() + at(head, item); }
+    const T *key(int head, int item) const { return key_.data() + at(head, item); }
+    const T *across(int head, int block) const { return across_.data() + (std::size_t(head) * blocks() + block) * key_width_ * BLOCK; }
+
+    // From rows [item][queries of all heads …], those of items first … last − 1.
+    void fill_queries(const T *joined, std::ptrdiff_t stride, int first, int last) {
+        for (int head = 0; head < heads_; ++head)
+            for (int i = first; i < last; ++i) std::copy_n(joined + i * stride + head * key_width_, key_width_, query_.data() + at(head, i));
+    }
+
+    // From rows [item][keys of all heads …], likewise.
+    void fill_keys(const T *joined, std::ptrdiff_t stride, int first, int last) {
+        for (int head = 0; head < heads_; ++head)
+            for (int i = first; i < last; ++i) {
+                const T *const from = joined + i * stride + head * key_width_;
+                T *const block = across_.data() + (std::size_t(head) * blocks() + i / BLOCK) * key_width_ * BLOCK + i % BLOCK;
+                std::copy_n(from, key_width_, key_.data() + at(head, i));
+                for (int c = 0; c < key_width_; ++c) block[std::ptrdiff_t(c) * BLOCK] = from[c];
+            }
+    }
+
+private:
+    int items_, heads_, key_width_, width_;
+    Buffer<T> query_, key_, across_;
+};
+
+// The part of a survey that one thread computes. Its gradients have the layout of the rows of Projections.
+template <class T> class Surveyor {
+public:
+    Surveyor(const Projections<T> &p, const Relations &relations) : by_key(p.rows() * p.width()), p_(&p), relations_(&relations) {}
+
+    Buffer<T> by_key;  // summed over this thread's sources
+
+    static constexpr int GROUP = 48;  // sources whose scores are computed while a block of keys is in the cache
+
+    // All threads share by_query. Each thread writes only the rows of the sources in its own groups.
+    Finding look(const Levels &levels, const int *groups, std::size_t count, T *by_query) {
+        finding_ = {};
+        by_query_ = by_query, levels_ = levels;
+        std::fill_n(by_key.data(), by_key.size(), T(0));
+        wrong_.resize(std::size_t(GROUP) * p_->items());
+        for (std::size_t n = 0; n < count; ++n) look_at(groups[n] * GROUP);
+        return finding_;
+    }
+
+private:
+    static constexpr int BLOCK = Projections<T>::BLOCK;
+
+    void look_at(Item from) {
+        const int count = std::min<Item>(GROUP, p_->items() - from);
+        std::fill(wrong_.begin(), wrong_.end(), false);
+        for (int head = 0; head < p_->heads(); ++head)
+            std::fill(by_query_ + p_->at(head, from), by_query_ + p_->at(head, from + count), T(0));
+        for (Item i = from; i < from + count; ++i) relations_of(i);
+        for (int head = 0; head < p_->heads(); ++head)
+            for (int block = 0; block < p_->blocks(); ++block) {
+                if (levels_.floor == -std::numeric_limits<double>::infinity()) others<false>(head, from, count, block);
+                else others<true>(head, from, count, block);
+            }
+    }
+
+    void relations_of(Item i) {
+        for (auto t = relations_->begin(i); t != relations_->end(i); ++t) {
+            int winner = 0;
+            T best = 0;
+            for (int head = 0; head < p_->heads(); ++head) {
+                const T *const query = p_->query(head, i), *const key = p_->key(head, *t);
+                Vec<T> sum{};
+                for (int c = 0; c < p_->width(); c += WIDTH<T>) sum += load(query + c) * load(key + c);
+                const T score = sum_of<T>(sum);
+                if (head == 0 || score > best) best = score, winner = head;
+            }
+            finding_.high = std::min<double>(finding_.high, best);
+            finding_.missed += !(best > levels_.threshold);
+            const double lack = levels_.summit - best;
+            if (lack > 0) {
+                finding_.by_summit += 2 * levels_.weight * lack;
+                finding_.loss += levels_.weight * lack * lack, ++finding_.costly;
+                push(winner, i, *t, static_cast<T>(-2 * levels_.weight * lack));
+            }
+        }
+    }
+
+    template <bool FLOOR> void others(int head, Item from, int count, int block) {
+        const std::ptrdiff_t width = p_->width();
+        const T *const across = p_->across(head, block), *const query = p_->query(head, from);
+        const T ceiling = static_cast<T>(levels_.ceiling), floor = static_cast<T>(levels_.floor);
+        row_blocks<4>(count, [=, this](auto R, int row) MANYHEADS_INLINE {
+            Tile<T, R, TILE_VECTORS> tile;
+            tile.clear();
+            tile.accumulate(query + row * width, width, 1, p_->key_width(), [=](std::ptrdiff_t c, auto v) MANYHEADS_INLINE {
+                return load(across + c * BLOCK + v * WIDTH<T>);
+            });
+            tile.each([&](auto r, auto v) MANYHEADS_INLINE {
+                Bits<T> costs = tile.at[r][v] > ceiling;
+                if constexpr (FLOOR) costs |= tile.at[r][v] < floor;
+                for (std::uint32_t set = lanes<T>(costs); set; set &= set - 1) {
+                    const int lane = std::countr_zero(set);
+                    other(head, from, row + r, block * BLOCK + v * WIDTH<T> + lane, tile.at[r][v][lane]);
+                }
+            });
+        });
+    }
+
+    // A pair whose score lies outside floor … ceiling.
+    void other(int head, Item from, int row, Item target, T score) {
+        const Item source = from + row;
+        if (target >= p_->items() || std::binary_search(relations_->begin(source), relations_->end(source), target)) return;
+        ++finding_.costly;
+        finding_.low = std::max<double>(finding_.low, score), finding_.lowest = std::min<double>(finding_.lowest, score);
+        if (score > levels_.threshold && !wrong_[std::size_t(row) * p_->items() + target]) {
+            wrong_[std::size_t(row) * p_->items() + target] = true;
+            ++finding_.false_pairs;
+        }
+        const bool above = score > levels_.ceiling;
+        const double excess = score - (above ? levels_.ceiling : levels_.floor);
+        finding_.loss += excess * excess;
+        if (above) finding_.by_ceiling -= 2 * excess;
+        push(head, source, target, static_cast<T>(2 * excess));
+    }
+
+    void push(int head, Item source, Item target, T gradient) {
+        const T *const query = p_->query(head, source), *const key = p_->key(head, target);
+        T *const by_query = by_query_ + p_->at(head, source), *const to_key = by_key.data() + p_->at(head, target);
+        for (int c = 0; c < p_->width(); c += WIDTH<T>) {
+            store<T>(by_query + c, load(by_query + c) + gradient * load(key + c));
+            store<T>(to_key + c, load(to_key + c) + gradient * load(query + c));
+        }
+    }
+
+    const Projections<T> *p_;
+    const Relations *relations_;
+    T *by_query_ = nullptr;
+    Levels levels_{};
+    Finding finding_;
+    std::vector<char> wrong_;  // pairs of the current sources already counted in false_pairs
+};
+
+}  // namespace manyheads

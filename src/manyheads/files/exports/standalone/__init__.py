@@ -1,1 +1,0 @@
-"""Modules that an export copies out; nothing in this package imports them."""

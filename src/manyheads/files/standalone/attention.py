@@ -1,0 +1,75 @@
+"""One attention layer, exported by manyheads; this file needs torch and safetensors, and layer.safetensors beside it.
+
+layer = AttentionLayer.load()       # or AttentionLayer.load("another/layer.safetensors")
+layer(x)                            # scores of a context with rows x: (..., n, d_model) to (..., n, n)
+layer.recognise(x)                  # whether each ordered pair exceeds the threshold
+layer(layer.rows([3, 14, 15]))      # scores of items by their numbers, if the embedding was exported too
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from safetensors import safe_open
+from torch import Tensor, nn
+
+
+class AttentionLayer(nn.Module):
+    """Heads of query and key weights; a pair (p, q) of a context is recognised if its score exceeds the threshold.
+
+    Let s_k = (x_p W_Q^k)·(x_q W_K^k) be the score of head k. The rule `max` takes the largest s_k, `sum` adds them, and
+    `logsumexp` is log Σ exp s_k. `softmax` adds, over the heads, exp(s_k/√d_k) divided by its sum over all items q of
+    the context, p included.
+    """
+
+    embedding: Tensor | None  # (items, d_model)
+
+    def __init__(
+        self, query: Tensor, key: Tensor, threshold: float, rule: str = "max", embedding: Tensor | None = None
+    ) -> None:
+        super().__init__()
+        if rule not in ("max", "softmax", "sum", "logsumexp"):
+            raise ValueError(f"unknown rule '{rule}'")
+        self.query = nn.Parameter(query)  # (heads, d_model, key_width)
+        self.key = nn.Parameter(key)
+        self.register_buffer("threshold", torch.tensor(threshold, dtype=torch.float64))
+        self.register_buffer("embedding", embedding)
+        self.rule = rule
+
+    @classmethod
+    def load(cls, path: str | Path = Path(__file__).parent / "layer.safetensors") -> AttentionLayer:
+        """Load the layer from a file that manyheads wrote."""
+        with safe_open(str(path), framework="pt") as file:
+            text, names = file.metadata(), file.keys()
+            embedding = file.get_tensor("embedding") if "embedding" in names else None
+            query, key = file.get_tensor("query"), file.get_tensor("key")
+        return cls(query, key, float.fromhex(text["threshold"]), text["rule"], embedding)
+
+    def rows(self, items: Sequence[int] | Tensor) -> Tensor:
+        """The embedding's rows of a context of items."""
+        if self.embedding is None:
+            raise ValueError("this layer was exported without its embedding")
+        return self.embedding[torch.as_tensor(items, device=self.embedding.device)]
+
+    def head_scores(self, x: Tensor) -> Tensor:
+        """The score s_k of every head and every ordered pair: (..., n, d_model) to (..., heads, n, n)."""
+        rows = x.to(self.query.dtype).unsqueeze(-3)
+        return (rows @ self.query) @ (rows @ self.key).mT
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The score of every ordered pair of the context: (..., n, d_model) to (..., n, n)."""
+        scores = self.head_scores(x)
+        if self.rule == "max":
+            return scores.amax(dim=-3)
+        if self.rule == "sum":
+            return scores.sum(dim=-3)
+        if self.rule == "logsumexp":
+            return scores.logsumexp(dim=-3)
+        return torch.softmax(scores / math.sqrt(self.query.shape[-1]), dim=-1).sum(dim=-3)
+
+    def recognise(self, x: Tensor) -> Tensor:
+        """Whether each ordered pair of the context is recognised as a relation."""
+        return self(x) > self.threshold
