@@ -98,8 +98,8 @@ def _show_commands(prog: str, names: Sequence[str], description: str) -> None:
 
 def _stub(name: str) -> type:
     """A class without options whose help text is the first sentence of the command's."""
-    text = QUESTIONS[name].summary if name in QUESTIONS else command_class(name).__doc__.partition("\n\n")[0]
-    return type("Stub", (), {"__doc__": text})
+    text = QUESTIONS[name].summary if name in QUESTIONS else str(command_class(name).__doc__)
+    return type("Stub", (), {"__doc__": text.partition("\n\n")[0]})
 
 
 def _show(answer: Answer, *, as_json: bool) -> None:

@@ -40,9 +40,7 @@ RULE_HELP = f"How the heads' scores of a pair are joined: {', '.join(RULES)}."
 RuleName = Annotated[str, tyro.conf.arg(metavar="RULE", help=RULE_HELP)]
 GraphWords = Annotated[str, tyro.conf.arg(metavar="FILE|KIND", help=GRAPH_HELP)]
 EmbeddingWords = Annotated[str, tyro.conf.arg(metavar="FILE|KIND", help=EMBEDDING_HELP)]
-MaybeRULE_HELP = f"How the heads' scores of a pair are joined: {', '.join(RULES)}."
-RuleName = Annotated[str, tyro.conf.arg(metavar="RULE", help=RULE_HELP)]
-GraphWords = Annotated[str | None, tyro.conf.arg(metavar="FILE|KIND", help=GRAPH_HELP, help_behavior_hint="")]
+MaybeGraphWords = Annotated[str | None, tyro.conf.arg(metavar="FILE|KIND", help=GRAPH_HELP, help_behavior_hint="")]
 MaybeEmbeddingWords = Annotated[
     str | None, tyro.conf.arg(metavar="FILE|KIND", help=EMBEDDING_HELP, help_behavior_hint="")
 ]

@@ -98,7 +98,7 @@ class TokenOptions:
     def _ranking(self, table: TokenTable) -> Int64[ndarray, " tokens"]:
         import numpy as np
 
-        from manyheads.files.token_rankings import counted_ranking, read_ranking
+        from manyheads.files.token_tables import counted_ranking, read_ranking
         from manyheads.files.tokenizer_files import read_tokenizer
 
         given = self.tokenizer
