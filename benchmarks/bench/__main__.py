@@ -17,7 +17,7 @@ from benchmarks.bench.tables import Growth, Row, Spread, Versus, tables
 from manyheads.cli.render.answer import rendered
 from manyheads.cli.render.progress import progress
 from manyheads.machine import machine
-from manyheads.training.native import step_flops
+from manyheads.training.engines import step_flops
 
 Times = Mapping[tuple[str, Shape], Sequence[Timing]]
 

@@ -27,7 +27,7 @@ from typing import Protocol
 from manyheads._native import Training
 from manyheads.machine import cores
 from manyheads.training.data import Stream, training_data
-from manyheads.training.native import training
+from manyheads.training.engines import native_kernel
 from manyheads.training.run import Run
 from manyheads.training.task import Task
 
@@ -103,7 +103,7 @@ class WholeProtocol:
         """Train without an early stop."""
         runs = [shape.run(seed=seed) for seed in range(self.threads)]
         runs = [replace(run, protocol=replace(run.protocol, patience=10**6)) for run in runs]
-        kernels = [training(run, training_data(run)) for run in runs]
+        kernels = [native_kernel(run, training_data(run)) for run in runs]
         seconds = fmean(_together([partial(kernel.train, None, math.inf) for kernel in kernels]))
         return Timing(1e6 * seconds / sum(run.protocol.steps for run in runs))
 
@@ -174,7 +174,7 @@ def matmul_peak() -> float:
 
 def _kernel(shape: Shape, seed: int) -> Training:
     run = shape.run(seed=seed)
-    return training(run, training_data(run))
+    return native_kernel(run, training_data(run))
 
 
 def _warm(shape: Shape, threads: int) -> tuple[list[Training], int]:

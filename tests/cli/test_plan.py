@@ -35,10 +35,10 @@ def test_budget_relations_and_width(capsys: pytest.CaptureFixture[str]) -> None:
     assert facts["bit_bound"] == pytest.approx(float(graph_bit_key_budget(items=64, relations=64, d_model=16)))
     assert facts["friendly"]["key_width"] % 8 == 0
     assert facts["held"] is None
-    fit = told([*RELATIONS, "--heads", "2", "--key-width", "8"], capsys)["relations"]
+    fit = told([*RELATIONS, "--heads", "2", "--key-width", "8"], capsys)
     assert fit["likely"] == relations_by_freedom(Shape(d_model=16, heads=2, key_width=8), items=64)
     assert fit["guaranteed"] <= fit["likely"] <= fit["impossible_beyond"]
-    needed = told([*WIDTH, "--key-budget", "20"], capsys)["d_model"]
+    needed = told([*WIDTH, "--key-budget", "20"], capsys)
     assert needed["impossible_below"] <= needed["likely_from"] <= 16
     assert main([*WIDTH, "--key-budget", "20"]) == 0
     assert "64 relations among 64 items in a key budget of D_K 20" in capsys.readouterr().out
@@ -59,7 +59,7 @@ def test_words_of_a_kind_say_the_sizes(capsys: pytest.CaptureFixture[str]) -> No
 
 def test_softmax_promises_nothing_of_what_is_proved_for_max(capsys: pytest.CaptureFixture[str]) -> None:
     words = [*RELATIONS, "--heads", "4", "--key-width", "64", "--rule", "softmax"]
-    assert told(words, capsys)["relations"]["guaranteed"] is None
+    assert told(words, capsys)["guaranteed"] is None
     assert main(words) == 0
     out = capsys.readouterr().out
     assert "no proof with a stated constant" in out
@@ -71,7 +71,7 @@ def test_softmax_promises_nothing_of_what_is_proved_for_max(capsys: pytest.Captu
 def test_heads_that_share_keys_promise_no_more_than_there_are_dimensions(capsys: pytest.CaptureFixture[str]) -> None:
     for width, promised in (("1", 2), ("3", 6), ("4", 8), ("9", 8)):
         facts = told([*RELATIONS, "--heads", "8", "--key-heads", "2", "--key-width", width], capsys)
-        assert facts["relations"]["guaranteed"] == promised
+        assert facts["guaranteed"] == promised
 
 
 def test_a_plan_reads_graph_and_embedding_and_draws(capsys: pytest.CaptureFixture[str]) -> None:

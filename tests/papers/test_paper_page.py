@@ -1,4 +1,4 @@
-"""docs/results/paper.md follows from the committed rows."""
+"""The page of the capacity paper follows from the committed rows."""
 
 from __future__ import annotations
 
@@ -15,8 +15,14 @@ from manyheads.papers.paper_page import page
 from manyheads.papers.reproduction import report
 
 DOCS = Path(__file__).parents[2] / "docs"
+
+
 RESULTS = DOCS / "results"
+
+
 NAMES = exhibit_names(CAPACITY)
+
+
 SHOWN = (*NAMES, *exhibit_names(CAPACITY, hours=True), *exhibit_names(BEYOND))
 
 

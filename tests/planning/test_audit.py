@@ -11,13 +11,13 @@ import safetensors.numpy
 
 from manyheads import InputError, gaussian
 from manyheads.bounds import Shape
-from manyheads.bounds.architectures import ARCHITECTURES, architecture
 from manyheads.bounds.inverse import relations_by_bits, relations_by_freedom, relations_by_paper
 from manyheads.cli import main
 from manyheads.files import read_embedding, read_labels
 from manyheads.files.model_files import read_architecture, read_model_weights
 from manyheads.planning import audit
-from manyheads.planning.geometry import effective_rank, embedding_geometry, head_geometry, normalised
+from manyheads.planning.architectures import ARCHITECTURES, architecture
+from manyheads.planning.model_audit import effective_rank, embedding_geometry, head_geometry, normalised
 
 LAYERS, ROWS, D_MODEL, HEADS, KEY_HEADS, WIDTH = 2, 50, 12, 4, 2, 5
 CONFIG = {

@@ -1,4 +1,4 @@
-"""The picture of what the heads of a block do: which head finds the successor of which query."""
+"""The picture of the heads of a block: for every query, the head that finds its successor."""
 
 from __future__ import annotations
 
@@ -11,9 +11,14 @@ from manyheads.drawing.style import BLUE, GREY, look
 
 
 def draw_heads(work: HeadWork, *, title: str) -> Figure:
-    """Queries in the order of the head that serves them, a row of attention for each head, and each head's share."""
+    """The attention of each head to the right pair for every query, and each head's share of the queries.
+
+    Args:
+        work: the attention of every head for every query.
+        title: the beginning of the title.
+    """
     heads, first = work.attention.shape[1], work.first
-    # those that no head serves come last; within a head's share the surest first
+    # Queries that no head serves come last. The queries of a head are sorted by their attention, largest first.
     order = np.lexsort((-work.attention.max(axis=1), np.where(first < 0, heads, first)))
     shares = [float((first == head).mean()) for head in (*range(heads), -1)]
     with look():

@@ -22,10 +22,8 @@ from manyheads.cli.render.answer import Answer, shown_files
 from manyheads.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from manyheads.bounds.architectures import Architecture
-    from manyheads.planning.geometry import EmbeddingGeometry, HeadGeometry
+    from manyheads.bounds.shape import Architecture
+    from manyheads.planning.model_audit import WeightGeometry
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +51,8 @@ class AuditCommand:
     def run(self) -> Answer:
         """Look the architecture up or read it, and apply the laws to it."""
         from manyheads.cli.render.advice_table import shown_audit, shown_geometry
-        from manyheads.planning import audit
+        from manyheads.cli.render.progress import progress
+        from manyheads.planning.model_audit import audit, measure_weights
 
         require_at_least(2, items=self.items)
         require_seed(seed=self.seed)
@@ -68,17 +67,18 @@ class AuditCommand:
         }
         shown, written = shown_audit(report), list[Path]()
         if self.weights is not None:
-            embedding, heads = _measured(architecture, self.weights, seed=self.seed)
-            facts |= {"embedding": asdict(embedding), "heads": [asdict(head) for head in heads]}
-            shown += shown_geometry(architecture, embedding, heads)
+            with progress("measure") as report_layer:
+                geometry = measure_weights(architecture, self.weights, seed=self.seed, progress=report_layer)
+            facts |= asdict(geometry)
+            shown += shown_geometry(architecture, geometry)
             if self.picture is not None:
-                written += _draw(architecture, heads, self.picture)
+                written += _draw(architecture, geometry, self.picture)
         return Answer(facts | {"written": written}, [*shown, *shown_files(written)], yes=True)
 
     def architecture(self) -> Architecture:
         """The architecture of this name, or of this file."""
-        from manyheads.bounds.architectures import ARCHITECTURES, architecture
         from manyheads.files.model_files import read_architecture
+        from manyheads.planning.architectures import ARCHITECTURES, architecture
 
         path = Path(self.model)
         is_file = path.suffix in (".json", ".safetensors", ".gguf") or path.exists()
@@ -89,31 +89,13 @@ class AuditCommand:
         return read_architecture(path, key_width=self.key_width)
 
 
-def _measured(architecture: Architecture, path: Path, *, seed: int) -> tuple[EmbeddingGeometry, list[HeadGeometry]]:
-    """The geometry of the embedding and of every head of every layer."""
-    from manyheads.cli.render.progress import progress
-    from manyheads.files.model_files import read_model_weights
-    from manyheads.planning.geometry import embedding_geometry, head_geometry, normalised, sampled_rows
-
-    weights = read_model_weights(path, architecture)
-    rows = sampled_rows(weights.embedding, seed=seed)
-    embedding = embedding_geometry(weights.embedding, block_size=architecture.key_width, seed=seed)
-    heads: list[HeadGeometry] = []
-    with progress("measure") as report:
-        for number, layer in enumerate(weights.layers):
-            x = normalised(rows, layer.norm, centred=layer.centred)
-            heads += head_geometry(number, layer.query, layer.key, x)
-            report(number + 1, len(weights.layers))
-    return embedding, heads
-
-
-def _draw(architecture: Architecture, heads: Sequence[HeadGeometry], stem: Path) -> list[Path]:
+def _draw(architecture: Architecture, geometry: WeightGeometry, stem: Path) -> list[Path]:
     import numpy as np
 
     from manyheads.drawing.geometry import GeometryRows, draw_geometry
     from manyheads.drawing.style import save
 
     shape = (architecture.layers, architecture.heads)
-    ranks = np.array([head.effective_rank for head in heads]).reshape(shape)
-    scores = np.array([head.scores for head in heads]).reshape(*shape, -1)
+    ranks = np.array([head.effective_rank for head in geometry.heads]).reshape(shape)
+    scores = np.array([head.scores for head in geometry.heads]).reshape(*shape, -1)
     return list(save(draw_geometry(GeometryRows(architecture.name, architecture.key_width, ranks, scores)), stem))

@@ -91,7 +91,7 @@ class PaperCommand:
         Raises:
             InputError: an unknown name, or a word that allows no other beside it.
         """
-        from manyheads.papers import exhibit, exhibit_names
+        from manyheads.papers import exhibit_named, exhibit_names
         from manyheads.papers.exhibit import BEYOND, CAPACITY, COLLECTIONS, EXHIBITS
 
         words = tuple(dict.fromkeys(self.what))
@@ -109,7 +109,7 @@ class PaperCommand:
                 names.update(dict.fromkeys(exhibit_names(collections[word])))
                 hours.update(dict.fromkeys(exhibit_names(collections[word], hours=True)))
             else:
-                exhibit(word)  # refuses an unknown name
+                exhibit_named(word)  # refuses an unknown name
                 names[word] = None
         return tuple(names), tuple(names | hours)
 
@@ -117,7 +117,7 @@ class PaperCommand:
         """The rows of the shown exhibits, after the missing runs of the named ones were trained."""
         from manyheads.block.block_run import BlockRun
         from manyheads.cli.render.progress import progress
-        from manyheads.papers import exhibit, read_rows
+        from manyheads.papers import exhibit_named, read_rows
         from manyheads.papers.reproduction import known_rows, measure_rows, missing_runs
         from manyheads.papers.trial import TORCH_WORK
         from manyheads.sweep import Store
@@ -128,7 +128,7 @@ class PaperCommand:
             with Store.read(self.store) as store:
                 return known_rows(shown, store, scale)
         # Torch holds Python's lock between its kernels, so its runs need processes in place of threads.
-        apart = all(exhibit(name).work <= TORCH_WORK for name in names)
+        apart = all(exhibit_named(name).work <= TORCH_WORK for name in names)
         with open_workers(self.workers, self.dask, in_processes=apart) as workers, Store.write(self.store) as store:
             rows = known_rows(names, store, scale)
             missing = missing_runs(names, rows, scale)
@@ -158,13 +158,13 @@ class PaperCommand:
 
     def _also_complete(self, shown: Sequence[str], rows: Rows, scale: Scale) -> list[str]:
         """With `all`: the other exhibits of the same page whose rows are all in the file of rows."""
-        from manyheads.papers import CAPACITY, exhibit
+        from manyheads.papers import CAPACITY, exhibit_named
         from manyheads.papers.exhibit import EXHIBITS, is_complete
 
         if self.from_rows is None or self.what != (CAPACITY.word,):
             return []
         others = [name for name in EXHIBITS if name not in shown]
-        same_page = [name for name in others if exhibit(name).collection.page_module == CAPACITY.page_module]
+        same_page = [name for name in others if exhibit_named(name).collection.page_module == CAPACITY.page_module]
         return [name for name in same_page if is_complete(name, scale, rows)]
 
     def _check_outputs(self, page: ModuleType) -> None:
@@ -212,7 +212,7 @@ class PaperCommand:
     def _list(self, names: Sequence[str], scale: Scale) -> Answer:
         from rich.table import Table
 
-        from manyheads.papers import Rows, exhibit, exhibit_names, read_rows
+        from manyheads.papers import Rows, exhibit_named, exhibit_names, read_rows
         from manyheads.papers.effort import Speed
         from manyheads.papers.exhibit import COLLECTIONS
         from manyheads.papers.reproduction import known_rows
@@ -229,7 +229,7 @@ class PaperCommand:
         for heading in ("name", "runs", "stored", "time left", "what"):
             table.add_column(heading, justify="right" if heading in ("runs", "stored", "time left") else "left")
         facts = []
-        lines: list[tuple[str, str, Sequence[str]]] = [(name, exhibit(name).title, (name,)) for name in names]
+        lines: list[tuple[str, str, Sequence[str]]] = [(name, exhibit_named(name).title, (name,)) for name in names]
         lines += [(one.word, one.title, exhibit_names(one)) for one in COLLECTIONS]
         for name, title, group in lines:
             runs, missing, seconds = self._effort(group, rows, scale, speed)
@@ -259,11 +259,11 @@ def _page(names: Sequence[str]) -> ModuleType:
     Raises:
         InputError: they belong to different pages.
     """
-    from manyheads.papers import exhibit
+    from manyheads.papers import exhibit_named
 
     collections: dict[str, Collection] = {}
     for name in names:
-        collection = exhibit(name).collection
+        collection = exhibit_named(name).collection
         collections.setdefault(collection.page_module, collection)
     if len(collections) > 1:
         words = " and ".join(collection.word for collection in collections.values())

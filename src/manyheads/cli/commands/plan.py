@@ -26,8 +26,7 @@ from manyheads.errors import InputError
 if TYPE_CHECKING:
     from numpy import ndarray
 
-    from manyheads.planning import Plan
-    from manyheads.planning.promise import Promise
+    from manyheads.planning import Plan, Promise
     from manyheads.problem.embedding import Embedding
     from manyheads.problem.graph import Graph
 
@@ -86,10 +85,10 @@ class PlanBudgetCommand:
     def run(self) -> Answer:
         """Plan, train where asked for, draw."""
         from manyheads.bounds import neighbours
-        from manyheads.cli.render.advice_table import cost_of, shape_of, shown_plan, shown_promise, shown_trials
+        from manyheads.cli.render.advice_table import cost_of, shown_checks, shown_plan, shown_promise
         from manyheads.cli.render.progress import progress
         from manyheads.layer.rules import rule_named
-        from manyheads.planning import Trial, plan, trials
+        from manyheads.planning import AdviceCheck, check_advice, plan
 
         self.storage.check()
         require_at_least(1, seeds=self.seeds, context_length=self.context_length)
@@ -107,28 +106,30 @@ class PlanBudgetCommand:
             rule=rule_named(self.storage.rule),
             context_length=self.context_length,
             max_degree=None if graph is None else graph.max_degree,
+            permutation=None if graph is None else graph.is_permutation,
             bits=self.storage.bits,
             multiple=self.multiple,
             key_heads=self.key_heads,
             embedding=rows,
         )
         promise = None if rows is None else _promise(graph, rows, relations)
-        tried: list[Trial] = []
+        checks: list[AdviceCheck] = []
         if self.measure:
             with progress("train") as report:
-                tried = trials(advice, seeds=range(self.seeds), graph=graph, embedding=rows, progress=report)
+                checks = check_advice(advice, seeds=range(self.seeds), graph=graph, embedding=rows, progress=report)
         written = [] if not stems else _draw(advice, *stems)
         length = self.context_length or CONTEXT_LENGTH
+        held = checks[0].reached if checks else None
         facts = asdict(advice) | {
             "promise": None if promise is None else asdict(promise),
-            "trials": [asdict(trial) | {"mean": trial.mean, "reached": trial.reached} for trial in tried],
-            "held": tried[0].reached if tried else None,
-            "neighbours": [asdict(one) for one in neighbours(shape_of(advice), context_length=length)],
+            "checks": [asdict(check) | {"mean": check.mean, "reached": check.reached} for check in checks],
+            "held": held,
+            "neighbours": [asdict(one) for one in neighbours(advice.shape, context_length=length)],
             "cost": cost_of(advice, length),
             "written": written,
         }
-        shown = [*shown_plan(advice, length), *shown_promise(promise), *shown_trials(tried), *shown_files(written)]
-        return Answer(facts=facts, shown=shown, yes=not tried or tried[0].reached)
+        shown = [*shown_plan(advice, length), *shown_promise(promise), *shown_checks(checks), *shown_files(written)]
+        return Answer(facts=facts, shown=shown, yes=held is not False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,8 +150,9 @@ class PlanRelationsCommand:
     def run(self) -> Answer:
         """Read the laws and bounds backwards."""
         from manyheads.bounds import Shape
-        from manyheads.cli.render.advice_table import relations_answer
+        from manyheads.cli.render.advice_table import shown_relations
         from manyheads.layer.rules import rule_named
+        from manyheads.planning import relations_that_fit
 
         self.storage.check()
         _, embedding = load_parts(graph=None, embedding=self.embedding, tensor=self.tensor, items=self.items)
@@ -159,9 +161,10 @@ class PlanRelationsCommand:
             raise InputError("plan relations needs --d-model, or an embedding, which says it too")
         shape = Shape(d_model=d_model, heads=self.heads, key_width=self.key_width, key_heads=self.key_heads)
         rows = None if embedding is None else embedding.rows
-        return relations_answer(
+        answer = relations_that_fit(
             shape, items=items, rule=rule_named(self.storage.rule), bits=self.storage.bits, embedding=rows
         )
+        return Answer(facts=asdict(answer), shown=shown_relations(answer, bits=self.storage.bits), yes=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,8 +181,9 @@ class PlanWidthCommand:
 
     def run(self) -> Answer:
         """Read the laws and bounds backwards."""
-        from manyheads.cli.render.advice_table import width_answer
+        from manyheads.cli.render.advice_table import shown_width
         from manyheads.layer.rules import rule_named
+        from manyheads.planning import d_model_needed
 
         self.storage.check()
         require_at_least(1, key_budget=self.key_budget)
@@ -189,13 +193,15 @@ class PlanWidthCommand:
         items, relations, _ = _sizes(self.items, self.relations, None, graph, None)
         if relations is None:
             raise InputError("plan width needs --relations, or a graph, which says it too")
-        return width_answer(
+        answer = d_model_needed(
             items=items,
             relations=relations,
             key_budget=self.key_budget,
             rule=rule_named(self.storage.rule),
             bits=self.storage.bits,
+            permutation=None if graph is None else graph.is_permutation,
         )
+        return Answer(facts=asdict(answer), shown=shown_width(answer), yes=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -252,7 +258,7 @@ def _agreed(name: str, values: list[int | None]) -> int | None:
 
 def _promise(graph: Graph | None, rows: ndarray, relations: int) -> Promise | None:
     """What the constructions promise on the rows, for a random graph where none is given."""
-    from manyheads.planning.promise import MOST_ITEMS, promise
+    from manyheads.planning.guarantee import MOST_ITEMS, promise
     from manyheads.problem.graph_generators import random_graph
 
     if len(rows) > MOST_ITEMS:

@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 
 import numpy as np
-from jaxtyping import Float32
-from numpy import ndarray
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from manyheads.bounds import Shape, inverse
-from manyheads.bounds.architectures import Architecture
 from manyheads.bounds.head_bounds import FewerHeads, RetrievalBounds
-from manyheads.cli.render.answer import Answer, in_heads, pairs_table, shown_notes
-from manyheads.errors import InputError
+from manyheads.bounds.shape import Architecture
+from manyheads.cli.render.answer import in_heads, pairs_table, shown_notes
 from manyheads.layer.rules import MAX, Rule
-from manyheads.planning import Plan, Trial
-from manyheads.planning.geometry import EmbeddingGeometry, HeadGeometry
-from manyheads.planning.guarantee import ROWS, one_each_objection
-from manyheads.planning.model_audit import REACH, Audit
-from manyheads.planning.promise import Promise
+from manyheads.planning import AdviceCheck, Plan, Promise, RelationsThatFit, WidthNeeded
+from manyheads.planning.guarantee import ROWS
+from manyheads.planning.model_audit import REACH, Audit, WeightGeometry
+from manyheads.problem.graph_kinds import RELATION_SLOPE
 
 
 def shown_plan(advice: Plan, context_length: int) -> list[RenderableType]:
@@ -49,14 +43,9 @@ def shown_plan(advice: Plan, context_length: int) -> list[RenderableType]:
     return [pairs_table(rows), *shown_notes(advice.notes)]
 
 
-def shape_of(advice: Plan) -> Shape:
-    """The recommended layer."""
-    return Shape(d_model=advice.d_model, heads=advice.recommended.heads, key_width=advice.recommended.key_width)
-
-
 def cost_of(advice: Plan, context_length: int) -> dict[str, int]:
     """The weights and multiply-adds of the recommended layer."""
-    shape = shape_of(advice)
+    shape = advice.shape
     return {
         "context_length": context_length,
         "parameters": shape.parameters,
@@ -77,76 +66,57 @@ def shown_promise(promise: Promise | None) -> list[RenderableType]:
     return [pairs_table([("incoherence", profile), ("constructions promise", says)])]
 
 
-def shown_trials(tried: Sequence[Trial]) -> list[RenderableType]:
+def shown_checks(checks: Sequence[AdviceCheck]) -> list[RenderableType]:
     """The splits that were trained, and whether the advice held."""
-    if not tried:
+    if not checks:
         return []
     table = Table(box=None, padding=(0, 2, 0, 0))
     table.add_column("trained")
     for name in ("heads", "width", "D_K", "F1"):
         table.add_column(name, justify="right")
-    for trial in tried:
-        mean = "unfinished" if trial.mean is None else f"{trial.mean:.4f}"
-        table.add_row(trial.what, str(trial.heads), str(trial.key_width), str(trial.key_budget), mean)
-    verdict = "the advice held" if tried[0].reached else "the advice did not hold: F1 stayed below 0.99"
+    for check in checks:
+        mean = "unfinished" if check.mean is None else f"{check.mean:.4f}"
+        table.add_row(check.name, str(check.heads), str(check.key_width), str(check.key_budget), mean)
+    verdict = "the advice held" if checks[0].reached else "the advice did not hold: F1 stayed below 0.99"
     return [Text(), table, Text(verdict, style="bold")]
 
 
-def relations_answer(
-    shape: Shape, *, items: int, rule: Rule, bits: float, embedding: Float32[ndarray, "items d_model"] | None
-) -> Answer:
+def shown_relations(answer: RelationsThatFit, *, bits: float) -> list[RenderableType]:
     """The number of relations that fit into given heads."""
-    beyond = inverse.relations_by_bits(shape, items=items, bits=bits)
-    # a head of width 1 for each relation; heads that share keys have a dimension of them each
-    one_each = shape.groups * min(shape.heads // shape.groups, shape.key_width)
-    objection = one_each_objection(shape.d_model, rule=rule, embedding=embedding)
-    counts: dict[str, int | None] = {
-        "impossible_beyond": beyond,
-        "likely": inverse.relations_by_freedom(shape, items=items),
-        "papers_law": inverse.relations_by_paper(shape, items=items),
-        "guaranteed": min(one_each, items * (items - 1)) if objection is None else None,
-    }
-    other = _other_rule(rule)
-    why = {
-        "likely": f"the degrees-of-freedom law, an estimate for rows like random ones{other}",
-        "papers_law": f"D_K·d_model/(0.46·log2 m), read backwards{other}",
-        "guaranteed": f"one for each {'head' if one_each == shape.heads else 'dimension of the keys'}, {ROWS}",
-    }
+    shape, other = answer.shape, _other_rule(answer.rule)
+    each = "head" if answer.guaranteed_by_heads else "dimension of the keys"
+    proved = f"{answer.guaranteed:,} relations: one for each {each}, {ROWS}" if answer.guaranteed is not None else ""
+    storage = f"{bits:g} bits in each of {shape.parameters:,} weights"
     rows = [
-        ("impossible", impossible(beyond, items, f"{bits:g} bits in each of {shape.parameters:,} weights")),
-        *(
-            (_words(name), str(objection) if counts[name] is None else f"{counts[name]:,} relations: {says}")
-            for name, says in why.items()
+        ("impossible", impossible(answer.impossible_beyond, answer.items, storage)),
+        (
+            "likely",
+            f"{answer.likely:,} relations: the degrees-of-freedom law, an estimate for rows like random ones{other}",
         ),
+        (
+            "paper's law",
+            f"{answer.paper_law:,} relations: D_K·d_model/({RELATION_SLOPE}·log2 m), read backwards{other}",
+        ),
+        ("guaranteed", proved or str(answer.unproved)),
     ]
     sides = f"D_K {shape.query_budget}"
     if shape.groups != shape.heads:
         sides = f"D_Q {shape.query_budget}, D_K {shape.key_budget}"
-    head = f"{in_heads(shape.heads, shape.key_width)}, {sides}, d_model {shape.d_model}, {items:,} items"
-    facts = {"items": items, "shape": asdict(shape), "relations": counts}
-    return Answer(facts=facts, shown=[Text(head), pairs_table(rows)], yes=True)
+    head = f"{in_heads(shape.heads, shape.key_width)}, {sides}, d_model {shape.d_model}, {answer.items:,} items"
+    return [Text(head), pairs_table(rows)]
 
 
-def width_answer(*, items: int, relations: int, key_budget: int, rule: Rule, bits: float) -> Answer:
+def shown_width(answer: WidthNeeded) -> list[RenderableType]:
     """The d_model that a key budget needs."""
-    if not 1 <= relations <= items * (items - 1):
-        most = items * (items - 1)
-        raise InputError(f"{relations} relations do not fit {items} items, which have {most} ordered pairs")
-    slope = 1.19 if relations == items else 0.46
-    widths = {
-        "impossible_below": inverse.d_model_by_bits(items=items, relations=relations, key_budget=key_budget, bits=bits),
-        "likely_from": inverse.d_model_by_freedom(items=items, relations=relations, key_budget=key_budget),
-        "papers_law": inverse.d_model_by_paper(items=items, relations=relations, key_budget=key_budget, slope=slope),
-    }
-    other = _other_rule(rule)
-    why = ("the bit budget", f"the degrees-of-freedom law at its best split{other}", f"slope·m'·log2 m/D_K{other}")
+    other = _other_rule(answer.rule)
+    likely = "no d_model" if answer.likely_from is None else f"d_model {answer.likely_from:,}"
     rows = [
-        (_words(name), f"no d_model: {how}" if width is None else f"d_model {width:,}: {how}")
-        for (name, width), how in zip(widths.items(), why, strict=True)
+        ("impossible below", f"d_model {answer.impossible_below:,}: the bit budget"),
+        ("likely from", f"{likely}: the degrees-of-freedom law at its best split{other}"),
+        ("paper's law", f"d_model {answer.paper_law:,}: slope·m'·log2 m/D_K{other}"),
     ]
-    head = f"{relations:,} relations among {items:,} items in a key budget of D_K {key_budget}"
-    facts = {"items": items, "relations": relations, "key_budget": key_budget, "d_model": widths}
-    return Answer(facts=facts, shown=[Text(head), pairs_table(rows)], yes=True)
+    head = f"{answer.relations:,} relations among {answer.items:,} items in a key budget of D_K {answer.key_budget}"
+    return [Text(head), pairs_table(rows)]
 
 
 def impossible(relations: int, items: int, bits: str) -> str:
@@ -203,11 +173,9 @@ def shown_audit(report: Audit) -> list[RenderableType]:
     return [Text(model.name, style="bold"), pairs_table(rows)]
 
 
-def shown_geometry(
-    architecture: Architecture, embedding: EmbeddingGeometry, heads: Sequence[HeadGeometry]
-) -> list[RenderableType]:
+def shown_geometry(architecture: Architecture, geometry: WeightGeometry) -> list[RenderableType]:
     """The geometry of a model's embedding, and a row for the heads of each layer."""
-    profile = embedding.profile
+    embedding, profile = geometry.embedding, geometry.embedding.profile
     rows = [
         ("embedding", f"{embedding.rows:,} rows, {embedding.sampled:,} of them measured"),
         (
@@ -224,7 +192,7 @@ def shown_geometry(
     for name in ("layer", "effective rank, least … most of d_k", "raw score/√d_k, 1 % … 99 %, median head"):
         table.add_column(name, justify="right")
     for number in range(architecture.layers):
-        here = [head for head in heads if head.layer == number]
+        here = [head for head in geometry.heads if head.layer == number]
         ranks = [head.effective_rank for head in here]
         low, high = (float(np.median([head.scores[place] for head in here])) for place in (0, -1))
         table.add_row(
@@ -271,7 +239,3 @@ def _fewer(one: FewerHeads) -> str:
 def _other_rule(rule: Rule) -> str:
     """The laws are measured for the rule max."""
     return "" if rule is MAX else f"; for the rule max, and {rule} takes more"
-
-
-def _words(name: str) -> str:
-    return "paper's law" if name == "papers_law" else name.replace("_", " ")

@@ -27,7 +27,7 @@ from manyheads.bounds import (
     paper_heads,
     paper_key_budget,
 )
-from manyheads.problem.graph_kinds import RELATION_SLOPE
+from manyheads.problem.graph_kinds import PERMUTATION_SLOPE, RELATION_SLOPE
 
 SIZES = st.integers(3, 2000)
 D_MODELS = st.integers(1, 512)
@@ -37,7 +37,7 @@ D_MODELS = st.integers(1, 512)
 
 
 def test_the_check_values() -> None:
-    """laws.md, section 6."""
+    """docs/reference/laws.md, section 6."""
     assert [round(float(m * m * constraint_share(1 / m))) for m in (32, 64, 128, 256, 512)] == [
         122,
         297,
@@ -149,7 +149,9 @@ def test_the_key_width_is_the_smallest_with_freedom_enough(items: int, d_model: 
 
 
 def test_the_papers_laws() -> None:
-    assert float(paper_key_budget(items=512, relations=512, d_model=64)) == pytest.approx(1.19 * 512 * 9 / 64)
+    assert float(paper_key_budget(items=512, relations=512, d_model=64, slope=PERMUTATION_SLOPE)) == pytest.approx(
+        1.19 * 512 * 9 / 64
+    )
     assert float(paper_key_budget(items=128, relations=512, d_model=32, slope=RELATION_SLOPE)) == pytest.approx(
         0.46 * 512 * 7 / 32
     )
@@ -243,7 +245,7 @@ def test_the_d_model_that_is_needed(items: int, degree: int, budget: int) -> Non
     assert h * w <= budget
     fewer = freedom_split(items=items, relations=relations, d_model=d_free - 1, heads=heads) if d_free > 1 else None
     assert fewer is None or fewer[0] * fewer[1] > budget
-    d_paper = inverse.d_model_by_paper(items=items, relations=relations, key_budget=budget)
+    d_paper = inverse.d_model_by_paper(items=items, relations=relations, key_budget=budget, slope=RELATION_SLOPE)
     assert float(paper_key_budget(items=items, relations=relations, d_model=d_paper, slope=RELATION_SLOPE)) <= budget
 
 

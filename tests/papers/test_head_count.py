@@ -1,4 +1,4 @@
-"""The paper on head counts: its exhibits on made-up rows, the page, and the command around them."""
+"""The head-count paper: its exhibits on made-up rows, its page, and its command."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from manyheads.papers import (
     Row,
     Rows,
     Scale,
-    exhibit,
+    exhibit_named,
     exhibit_names,
     needed,
     read_rows,
@@ -34,7 +34,11 @@ from manyheads.retrieval import RetrievalRun
 from manyheads.sweep import Store, threads
 
 FULL, QUICK = Scale(), Scale(quick=True)
+
+
 RETRIEVAL = exhibit_names(HEAD_COUNT)
+
+
 DOCS = Path(__file__).parents[2] / "docs"
 
 
@@ -109,7 +113,7 @@ def test_the_page_is_drawn_and_written(tmp_path: Path, monkeypatch: pytest.Monke
     text = page(made)
     assert drawn == {line.partition("](")[2].rstrip(")") for line in text.splitlines() if line.startswith("![")}
     assert len(drawn) == len(RETRIEVAL)
-    assert text.count("| NMSE |") == sum(len(exhibit(name).tables(made.rows, FULL)) for name in RETRIEVAL)
+    assert text.count("| NMSE |") == sum(len(exhibit_named(name).tables(made.rows, FULL)) for name in RETRIEVAL)
     assert "h = 3: nothing before T = 137" in text
     assert "scikit-learn" in text
     assert "Quick" not in text
@@ -120,7 +124,7 @@ def test_the_page_is_drawn_and_written(tmp_path: Path, monkeypatch: pytest.Monke
 def test_every_exhibit_can_be_drawn_from_its_first_run_alone(tmp_path: Path) -> None:
     rows = rows_of(as_told)
     for name in RETRIEVAL:
-        module = exhibit(name)
+        module = exhibit_named(name)
         first = Rows(rows.of(list(module.runs(FULL))[:1]))
         roughly(module.draw(first, FULL), tmp_path / name)
         assert module.caption(first, FULL)
@@ -152,16 +156,6 @@ def test_runs_are_made_and_stored(tmp_path: Path) -> None:
         rows = measure_rows(["retrieval_digits"], store, scale, workers=threads(1))
     assert len(rows) == 20
     assert len(DIGITS.nmse(rows, scale)) == 10
-
-
-def test_estimates_count_retrieval_runs() -> None:
-    from manyheads.papers.effort import _retrieval_seconds
-
-    short, long, deep = (
-        _retrieval_seconds(setting.run(2, length, 0, FULL), 1e10)
-        for setting, length in ((SETTING, 8), (SETTING, 128), (TWO_LAYERS, 128))
-    )
-    assert 0 < short < long < deep
 
 
 def test_the_page_follows_from_its_rows() -> None:

@@ -1,7 +1,6 @@
-"""The reference engine: the paper's training written out in PyTorch, many runs of one shape at once, on any device.
+"""train_runs: runs of one shape trained side by side in PyTorch, on any device.
 
-No run reads another's rows, so a batch is its runs one at a time. It is the oracle the native engine is compared to,
-and the engine for a GPU.
+No run reads another run's rows: each run of a batch gives the result that it would give in a batch of its own.
 """
 
 from __future__ import annotations
@@ -17,18 +16,15 @@ from numpy import ndarray
 
 from manyheads.training.data import Stream, TrainingData
 from manyheads.training.outcome import Check, OnCheck, Outcome, Stopped, Tally, finish
-from manyheads.training.reference.layer_batch import Batch
+from manyheads.training.reference.layer_batch import LayerBatch
 from manyheads.training.run import Run
 
-__all__ = ["Batch", "train_runs"]
-
-STRIDE = 50
-"""Steps between two looks at the clock."""
+STRIDE = 50  # steps between two readings of the clock
 
 
 @dataclass
-class Course:
-    """How one run of a batch goes: its validation checks, and what ended it."""
+class LayerRunState:
+    """The state of one run of a batch: its validation checks, and the reason why it stopped."""
 
     run: Run
     curve: list[Check] = field(default_factory=list)
@@ -65,8 +61,8 @@ def train_runs(
 ) -> list[Outcome]:
     """Train runs of one shape side by side; each is checked, stopped and tested as if it were alone."""
     begun = time.perf_counter()
-    batch = Batch(runs, data, device=device)
-    courses = [Course(run) for run in runs]
+    batch = LayerBatch(runs, data, device=device)
+    states = [LayerRunState(run) for run in runs]
     limit, every = batch.run.protocol.steps, batch.run.protocol.validate_every
     recent: list[Float64[ndarray, "steps runs"]] = []  # losses since the last check
     while batch.step < limit and batch.active.any():
@@ -74,17 +70,17 @@ def train_runs(
         checked = batch.step % every == 0
         tallies = batch.evaluate(Stream.VALIDATION, batch.run.protocol.validation_contexts) if checked else []
         seconds, sound = time.perf_counter() - begun, batch.sound()
-        for n, course in enumerate(courses):
-            if course.stopped is not None:
+        for n, state in enumerate(states):
+            if state.stopped is not None:
                 continue
-            course.seconds = seconds
+            state.seconds = seconds
             if not sound[n]:
-                course.stopped = "diverged"
+                state.stopped = "diverged"
             elif time_limit is not None and seconds > time_limit:
-                course.stopped = "timeout"
+                state.stopped = "timeout"
             elif checked:
-                course.check(batch.step, tallies[n], np.concatenate(recent)[:, n], progress)
-        batch.keep([course.stopped is None for course in courses])
+                state.check(batch.step, tallies[n], np.concatenate(recent)[:, n], progress)
+        batch.keep([state.stopped is None for state in states])
         recent = [] if checked else recent
     trained = time.perf_counter()
     tests = batch.evaluate(Stream.TEST, batch.run.protocol.test_contexts)
@@ -92,17 +88,17 @@ def train_runs(
     query, key, threshold = (part.detach().cpu().numpy().astype(np.float64) for part in batch.weights)
     return [
         finish(
-            course.run,
+            state.run,
             data[n].problem,
             query=query[n],
             key=key[n],
             threshold=float(threshold[n]),
-            stopped=course.stopped or "limit",
+            stopped=state.stopped or "limit",
             steps=int(batch.steps[n]),
-            curve=tuple(course.curve),
-            test=tests[n] if course.stopped in (None, "converged") else None,
-            seconds=course.seconds + tested,
+            curve=tuple(state.curve),
+            test=tests[n] if state.stopped in (None, "converged") else None,
+            seconds=state.seconds + tested,
             engine="reference",
         )
-        for n, course in enumerate(courses)
+        for n, state in enumerate(states)
     ]

@@ -1,17 +1,10 @@
-"""The picture of a capacity shows what was measured."""
+"""The picture of a capacity shows the measurement."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
-import pytest
-from matplotlib.figure import Figure
-
-from manyheads import InputError, permutation_graph, random_graph
+from manyheads import permutation_graph, random_graph
 from manyheads.capacity import Capacity, Goal, Point, threshold
 from manyheads.drawing.capacity import draw_capacity
-from manyheads.drawing.style import save
 from manyheads.layer.rules import MAX
 from manyheads.training import Protocol, Task
 
@@ -53,33 +46,3 @@ def test_the_papers_law_of_a_given_graph_is_its_own() -> None:
 def test_the_picture_of_nothing_that_works() -> None:
     (axes,) = draw_capacity(capacity(POINTS[0])).axes
     assert not any("D_K^*" in text.get_text() for text in axes.get_legend().get_texts())
-
-
-@pytest.mark.parametrize(
-    ("given", "stem"), [("curve", "curve"), ("curve.png", "curve"), ("curve.pdf", "curve"), ("a.b.c", "a.b.c")]
-)
-def test_a_picture_keeps_the_name_it_was_given(given: str, stem: str, tmp_path: Path) -> None:
-    assert save(Figure(), tmp_path / given) == (tmp_path / f"{stem}.png", tmp_path / f"{stem}.svg")
-    assert {path.name for path in tmp_path.iterdir()} == {f"{stem}.png", f"{stem}.svg"}
-
-
-@pytest.mark.parametrize("folder", ["/proc", "/nonexistent"])
-def test_a_picture_that_cannot_be_written_is_one_sentence(folder: str) -> None:
-    with pytest.raises(InputError, match=r"h\.png cannot be written"):
-        save(Figure(), Path(folder) / "h")
-
-
-def test_a_picture_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    figure, old = Figure(), tmp_path / "curve.png"
-    old.write_text("old")
-    whole = figure.savefig
-
-    def drawn(file: Any, **options: Any) -> None:
-        whole(file, **options)
-        raise KeyboardInterrupt  # the PNG is drawn, and no more
-
-    monkeypatch.setattr(figure, "savefig", drawn)
-    with pytest.raises(KeyboardInterrupt):
-        save(figure, tmp_path / "curve")
-    assert old.read_text() == "old"
-    assert list(tmp_path.iterdir()) == [old]

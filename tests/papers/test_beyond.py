@@ -1,24 +1,21 @@
-"""Past the paper: searches followed through rows alone, and their exhibits on surfaces whose thresholds are known."""
+"""The exhibits beyond the paper on surfaces whose thresholds are known, and their commands."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from support.made_up import roughly
-from support.runs import changed, make_run
+from support.surface import finished, surface_row
 
 from manyheads.bounds import freedom_split
-from manyheads.capacity import Goal, measure
-from manyheads.capacity.measurement import predictions
 from manyheads.cli import main
 from manyheads.cli.commands.paper import PaperCommand
 from manyheads.papers import BEYOND as COLLECTION
-from manyheads.papers import CAPACITY, Row, Rows, Scale, exhibit, exhibit_names, needed
+from manyheads.papers import CAPACITY, Row, Rows, Scale, exhibit_named, exhibit_names, needed
 from manyheads.papers.beyond import exact as beyond_exact
 from manyheads.papers.beyond import freedom as beyond_freedom
 from manyheads.papers.beyond import grid as beyond_grid
@@ -26,115 +23,22 @@ from manyheads.papers.beyond import sensitivity as beyond_sensitivity
 from manyheads.papers.exhibit import EXHIBITS
 from manyheads.papers.panel import HEADS, Panel
 from manyheads.papers.paper_page import page
-from manyheads.papers.reproduction import draw_pictures, known_rows, measure_rows, report
+from manyheads.papers.reproduction import draw_pictures, report
 from manyheads.papers.rows import write_rows
-from manyheads.papers.threshold_search import SearchTrail, ThresholdSearch
-from manyheads.sweep import Store
-from manyheads.sweep.store.record import Storable
 from manyheads.training import Run
 
 QUICK = Scale(quick=True, seeds=2)
 NAMES, BEYOND = exhibit_names(CAPACITY), exhibit_names(COLLECTION)
-SMALL = make_run(64, 16, 1, 1, seed=0)
-
-
-def need(run: Run) -> int:
-    """The key width that so many heads need: least in all with three heads, and never enough with one."""
-    ideal = {1: 99, 2: 12, 3: 6}.get(run.heads, 5 + run.heads // 8)
-    length = {8: 1.5, 16: 1.0, 32: 0.75, 64: 0.5}[run.task.context]
-    return math.ceil(ideal * length * (20_000 / run.protocol.steps) ** 0.25)
-
-
-def row(run: Storable, *, works: Callable[[Run], bool] = lambda run: run.key_width >= need(run)) -> Row:
-    """Exact recovery needs one more in width, and never comes where the run stops early."""
-    assert isinstance(run, Run)
-    good = works(run)
-    exact = run.key_width > need(run) and run.protocol.stop_above >= 1
-    scores = {"micro_f1": 0.999 if good else 0.5 + 0.001 * run.seed, "exact_errors": 0 if exact else 3}
-    return Row(run.id, "layer", "converged" if good else "limit", scores, run.protocol.steps, 0.1)
-
-
-def finished(search: ThresholdSearch, made: Callable[[Run], Row] = row) -> tuple[SearchTrail, Rows, int]:
-    """The search to its end, with the missing rows made in rounds."""
-    rows, rounds = Rows(()), 0
-    while missing := search.follow(rows).missing:
-        rows, rounds = rows.joined(Rows(map(made, missing))), rounds + 1
-    return search.follow(rows), rows, rounds
 
 
 @pytest.fixture(scope="module")
 def rows() -> Rows:
     """Everything that the exhibits list, and every search to its end."""
-    modules = [exhibit(name) for name in BEYOND]
+    modules = [exhibit_named(name) for name in BEYOND]
     listed = [run for module in modules for run in module.runs(QUICK)]
     searches = {search for module in modules for search in module.searches(QUICK)}
     found = [one for trail, known, _ in map(finished, searches) for one in known.of(trail.runs)]
-    return Rows([*map(row, listed), *found], machine={"cpu": "made up"})
-
-
-def test_a_search_finds_what_the_whole_surface_holds() -> None:
-    trail, _, rounds = finished(ThresholdSearch(SMALL, tuple(range(1, 33)), (0, 1, 2), 100))
-    every = [changed(SMALL, heads=heads, key_width=width) for heads in range(1, 33) for width in range(1, 17)]
-    smallest = min(run.key_budget for run in every if run.key_width >= need(run))
-    assert (trail.threshold.key_budget, trail.threshold.heads) == (smallest, 3)
-    assert rounds > 3  # it asked, was told, and asked again
-    near = {run.heads for run in every if run.key_width >= need(run) and run.key_budget <= 1.1 * smallest}
-    assert set(trail.smallest()) == near
-    assert trail.smallest()[3] == smallest
-
-
-def test_a_search_replayed_from_rows_is_the_measurement(tmp_path: Path) -> None:
-    """`measure` trains for itself; the rows it leaves lead a search over the same runs to the same threshold."""
-    like = make_run(
-        12, 8, 1, 1, seed=0, context=6, steps=6_000, stop_above=1.0, validation_contexts=20, test_contexts=50
-    )
-    for goal in (Goal(micro_f1=0.9), Goal(exact=True)):
-        with Store.write(tmp_path / f"{goal.exact}.db") as store:
-            found = measure(like.task, store=store, protocol=like.protocol, heads=(1, 2, 3), seeds=(0, 1, 2), goal=goal)
-            records = store.records()
-            _, limit = predictions(like.task, (1, 2, 3))
-            search = ThresholdSearch(like, (1, 2, 3), (0, 1, 2), limit, goal)
-            everything = Rows(map(Row.of, records))
-        trail = search.follow(everything)
-        assert found.key_budget is not None
-        assert trail.threshold == found.threshold
-        assert {run.id for run in trail.runs} == {record.id for record in records}
-        assert not trail.missing
-
-
-def test_a_search_says_what_it_lacks_and_finds_nothing_before() -> None:
-    search = ThresholdSearch(SMALL, (1, 2, 3, 4), (0, 1, 2), 100)
-    whole, rows, _ = finished(search)
-    for lost in whole.runs:
-        trail = search.follow(Rows(one for one in rows.of(whole.runs) if one.id != lost.id))
-        assert lost in trail.missing
-        assert trail.threshold.key_budget is None
-        assert set(trail.runs) <= set(whole.runs)
-
-
-def test_a_run_without_a_score_fails_its_point() -> None:
-    lost = changed(SMALL, heads=3, key_width=6, seed=1)
-
-    def made(run: Run) -> Row:
-        return replace(row(run), status="diverged", scores={"micro_f1": None}) if run == lost else row(run)
-
-    trail, _, _ = finished(ThresholdSearch(SMALL, (3,), (0, 1, 2), 100), made)
-    assert trail.threshold.key_budget == 21  # the next width
-
-
-def test_nothing_up_to_the_limit_is_no_threshold() -> None:
-    trail, _, _ = finished(ThresholdSearch(SMALL, (1, 2), (0, 1), 20))
-    assert not trail.missing
-    assert trail.threshold.key_budget is None
-    assert max(run.key_budget for run in trail.runs) <= 20
-
-
-def test_what_is_foreseen_ends_and_turns_into_what_was_asked() -> None:
-    search = ThresholdSearch(SMALL, tuple(range(1, 9)), (0, 1, 2), 100)
-    whole, rows, _ = finished(search)
-    assert not search.foresee(Rows(())).missing
-    assert len(whole.runs) / 3 < len(search.foresee(Rows(())).runs) < 3 * len(whole.runs)
-    assert search.foresee(rows) == whole
+    return Rows([*map(surface_row, listed), *found], machine={"cpu": "made up"})
 
 
 def test_the_grid_is_set_beside_the_search(rows: Rows) -> None:
@@ -232,7 +136,7 @@ def test_everything_is_drawn_in_its_own_section(rows: Rows, tmp_path: Path, monk
 def test_rows_that_end_early_are_drawn_and_named(rows: Rows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the fixed lists alone every search stands at its beginning."""
     monkeypatch.setattr("manyheads.papers.reproduction.save", roughly)
-    lists = [run for name in BEYOND for run in exhibit(name).runs(QUICK)]
+    lists = [run for name in BEYOND for run in exhibit_named(name).runs(QUICK)]
     made = report(BEYOND, Rows(rows.of(lists)), QUICK)
     assert not made.verdicts
     assert draw_pictures(made, tmp_path)
@@ -263,20 +167,6 @@ def test_the_command_goes_on_where_it_stopped(tmp_path: Path, capsys: pytest.Cap
     assert json.loads(capsys.readouterr().out) == first
 
 
-@pytest.mark.usefixtures("tiny")
-def test_runs_that_cannot_be_made_end_the_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was swept and still has no row is not asked for again and again."""
-    asked: list[str] = []
-    monkeypatch.setattr(
-        "manyheads.papers.reproduction.sweep", lambda runs, *_, **__: asked.extend(run.id for run in runs)
-    )
-    with Store.write(tmp_path / "p.db") as store:
-        rows = measure_rows(["beyond_grid"], store, QUICK)
-        assert len(known_rows(["beyond_grid"], store, QUICK)) == 0
-    assert len(rows) == 0
-    assert len(asked) == len(set(asked)) > 0
-
-
 @pytest.mark.parametrize(
     ("words", "names"),
     [
@@ -296,7 +186,7 @@ def test_rows_that_hold_more_than_the_paper_show_more(
     monkeypatch.setattr("manyheads.papers.reproduction.save", roughly)
     for name in NAMES:
         monkeypatch.delitem(EXHIBITS, name)
-    file, lists = tmp_path / "rows.jsonl.gz", [run for name in BEYOND for run in exhibit(name).runs(QUICK)]
+    file, lists = tmp_path / "rows.jsonl.gz", [run for name in BEYOND for run in exhibit_named(name).runs(QUICK)]
     for runs, shown in ((needed(BEYOND, QUICK, rows), set(BEYOND)), (lists, set())):
         write_rows(file, rows, runs)
         common = ["--quick", "--seeds", "2", "--from-rows", str(file), "--output", str(tmp_path), "--json"]

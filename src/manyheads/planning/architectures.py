@@ -3,36 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass
 
-from manyheads.bounds.channel_cost import Shape
+from manyheads.bounds.shape import Architecture
 from manyheads.errors import InputError
-
-
-@dataclass(frozen=True, kw_only=True)
-class Architecture:
-    """What decides the query–key channel of a model; every layer is alike."""
-
-    name: str
-    layers: int
-    d_model: int
-    heads: int
-    key_heads: int
-    key_width: int
-    vocabulary: int
-    source: str
-
-    def __post_init__(self) -> None:
-        for field in ("layers", "vocabulary"):
-            if getattr(self, field) < 1:
-                raise InputError(f"{self.name} says that it has {getattr(self, field)} {field}")
-        _ = self.shape  # which checks the rest
-
-    @property
-    def shape(self) -> Shape:
-        """The query–key channel of one layer."""
-        return Shape(d_model=self.d_model, heads=self.heads, key_width=self.key_width, key_heads=self.key_heads)
-
 
 GPT2 = "Radford et al. 2019, Table 2; openai-community/gpt2* config.json"
 GPT3 = "Brown et al. 2020 (arXiv 2005.14165), Table 2.1; vocabulary of GPT-2"
@@ -87,7 +60,20 @@ ARCHITECTURES: dict[str, Architecture] = {
 
 
 def architecture(name: str) -> Architecture:
-    """The architecture of that name; one that is not known is refused with the nearest names."""
+    """Look up a model by its name.
+
+    Args:
+        name: Name in `ARCHITECTURES`; upper and lower case are the same.
+
+    Returns:
+        The architecture.
+
+    Raises:
+        InputError: The name is not known; the message has the nearest names.
+
+    >>> architecture("llama3-8b").shape.key_budget
+    1024
+    """
     known = ARCHITECTURES.get(name.lower())
     if known is not None:
         return known
