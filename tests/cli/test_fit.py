@@ -1,4 +1,4 @@
-"""`compile --construction fit`: one shape, a budget, the smallest, growth; tables, JSON, files and bad input."""
+"""`manyheads fit`: one shape, a key budget, the smallest, growth; tables, JSON, files and bad input."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from manyheads.files import read_embedding, read_graph, read_provenance, write_e
 from manyheads.problem.problem import Problem
 
 PROBLEM = ["--graph", "permutation:48", "--embedding", "gaussian:16"]
-FIT = ["compile", *PROBLEM, "--construction", "fit"]
+FIT = ["fit", *PROBLEM]
 
 
 @pytest.fixture(autouse=True)
@@ -40,7 +40,7 @@ def test_one_shape_is_fitted_certified_and_written(capsys: pytest.CaptureFixture
     changed = graph.targets.copy()
     changed[[1, 2]] = changed[[2, 1]]
     write_graph("changed.csv", Graph(48, graph.sources, changed))
-    grown = ["compile", "--graph", "changed.csv", "--embedding", "rows.npy", "--construction", "fit"]
+    grown = ["fit", "--graph", "changed.csv", "--embedding", "rows.npy"]
     assert main([*grown, "--warm-start", "layer.safetensors", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["layer"]["key_budget"] == 12
 
@@ -62,10 +62,10 @@ def test_the_smallest_and_the_best_split_show_what_was_tried(capsys: pytest.Capt
     search = ["--time-limit", "1.5", "--workers", "1", "-o", "small.safetensors", "--force"]
     assert main([*FIT, "--smallest", *search, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    smallest = min(tried["key_budget"] for tried in told["tries"] if tried["certified"])
+    smallest = min(tried["key_budget"] for tried in told["trials"] if tried["certified"])
     assert read_layer("small.safetensors").key_budget == told["layer"]["key_budget"] == smallest
     assert told["seconds"] < 5
-    assert main([*FIT, "--budget", "12", *search]) == 0
+    assert main([*FIT, "--key-budget", "12", *search]) == 0
     shown = capsys.readouterr().out
     assert "widest margin: D_K" in shown
     assert "holds: it recognises every relation" in shown
@@ -73,16 +73,16 @@ def test_the_smallest_and_the_best_split_show_what_was_tried(capsys: pytest.Capt
 
 
 def test_softmax_is_certified_for_its_contexts(capsys: pytest.CaptureFixture[str]) -> None:
-    problem = ["--graph", "permutation:32", "--embedding", "gaussian:24", "--construction", "fit", "--rule", "softmax"]
-    assert main(["compile", *problem, "--heads", "1", "--key-width", "20", "--context-length", "8"]) == 0
+    problem = ["--graph", "permutation:32", "--embedding", "gaussian:24", "--rule", "softmax"]
+    assert main(["fit", *problem, "--heads", "1", "--key-width", "20", "--context-length", "8"]) == 0
     assert "every context of length 8" in capsys.readouterr().out
 
 
 def test_a_dominant_direction_is_whitened_away_and_both_profiles_told(capsys: pytest.CaptureFixture[str]) -> None:
     rows = gaussian(48, 16, seed=0) + np.float32(2)
     write_embedding("rows.npy", rows)
-    problem = ["--graph", "permutation:48", "--embedding", "rows.npy", "--construction", "fit"]
-    assert main(["compile", *problem, "--heads", "3", "--key-width", "5", "--json"]) == 0
+    problem = ["--graph", "permutation:48", "--embedding", "rows.npy"]
+    assert main(["fit", *problem, "--heads", "3", "--key-width", "5", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["map"] == "whiten"
     assert told["incoherence"]["after"]["rho"] < told["incoherence"]["before"]["rho"] / 4
@@ -93,21 +93,21 @@ BAD = [
     (["--heads", "2", "--key-width", "0"], "--key-width is at least 1, not 0"),
     (["--key-width", "0"], "--key-width is at least 1, not 0"),
     (["--workers", "100000"], "--workers is at most 1024, not 100000"),
-    (["--budget", "12", "--smallest"], "give one of them"),
-    (["--budget", "12", "--heads", "3"], "--budget finds the split"),
+    (["--key-budget", "12", "--smallest"], "give one of them"),
+    (["--key-budget", "12", "--heads", "3"], "--key-budget finds the split"),
     (["--smallest", "--key-width", "3"], "--smallest finds the key width"),
-    (["--max-budget", "9"], "--max-budget goes with --smallest"),
+    (["--max-key-budget", "9"], "--max-key-budget goes with --smallest"),
     (["--smallest", "--warm-start", "x.safetensors"], "keeps the shape"),
     (["--smallest", "--restarts", "3"], "try until their time is up"),
     (["--warm-start", "x.safetensors", "--heads", "2"], "keeps the shape"),
     (["--warm-start", "x.safetensors"], "x.safetensors does not exist"),
     (["--time-limit", "0"], "positive number of seconds"),
-    (["--matching-size", "4"], "--matching-size does not apply to the fit construction"),
-    (["--threshold", "best"], "--threshold does not apply"),
-    (["--no-certify"], "--no-certify does not apply"),
+    (["--matching-size", "4"], "fit has no option --matching-size"),
+    (["--threshold", "best"], "fit has no option --threshold"),
+    (["--no-certify"], "fit has no option --no-certify"),
     (["--rule", "softmax"], "give the context length"),
     (["--context-length", "8"], "every length"),
-    (["--smallest", "--max-budget", "0"], "--max-budget is at least 1, not 0"),
+    (["--smallest", "--max-key-budget", "0"], "--max-key-budget is at least 1, not 0"),
     (["--seed", "-1"], "--seed is a whole number from 0 on"),
 ]
 
@@ -133,14 +133,9 @@ def test_growth_keeps_the_rule(capsys: pytest.CaptureFixture[str]) -> None:
     assert "keeps the rule of its layer, max" in capsys.readouterr().err
 
 
-def test_options_of_fit_are_refused_elsewhere(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["compile", *PROBLEM, "--key-width", "8", "--heads", "2"]) == 2
-    assert "--heads goes with --construction fit, not with general" in capsys.readouterr().err
-
-
 def test_a_graph_below_the_bit_budget_is_refused_with_the_bound(capsys: pytest.CaptureFixture[str]) -> None:
-    problem = ["--graph", "random:200:9000", "--embedding", "gaussian:4", "--construction", "fit"]
-    assert main(["compile", *problem, "--heads", "2", "--key-width", "4"]) == 2
+    problem = ["--graph", "random:200:9000", "--embedding", "gaussian:4"]
+    assert main(["fit", *problem, "--heads", "2", "--key-width", "4"]) == 2
     assert "is below the bit budget" in capsys.readouterr().err
 
 
@@ -151,6 +146,6 @@ def test_identical_rows_are_named(capsys: pytest.CaptureFixture[str]) -> None:
     Path("graph.csv").write_text(
         '# item: "Paris"\n# item: "Rome"\n# item: "Oslo"\n# item: "a"\n# item: "b"\n# item: "c"\nRome,Oslo\n'
     )
-    problem = ["--graph", "graph.csv", "--embedding", "rows.npy", "--construction", "fit"]
-    assert main(["compile", *problem, "--heads", "1", "--key-width", "4"]) == 2
+    problem = ["--graph", "graph.csv", "--embedding", "rows.npy"]
+    assert main(["fit", *problem, "--heads", "1", "--key-width", "4"]) == 2
     assert "rows 1 and 4 of the embedding (Rome and b) are identical" in capsys.readouterr().err
