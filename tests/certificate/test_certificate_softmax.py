@@ -19,7 +19,7 @@ from manyheads.certificate.softmax import examination as softmax
 from manyheads.certificate.softmax.branching import branch_largest, branch_smallest, reach
 from manyheads.certificate.softmax.examination import counted_failures
 from manyheads.certificate.softmax.frontier import Frontier
-from manyheads.certificate.softmax.score_bounds import (
+from manyheads.certificate.softmax.pair_bounds import (
     PairProblems,
     extreme_sums,
     head_extremes,

@@ -219,7 +219,7 @@ DRAWN = ["compile", "--graph", "permutation:8", "--embedding", "gaussian:8", "--
 WORDS = [
     ([*COMPILE, "--key-width", "0"], "the key width must be at least 1, not 0"),
     ([*COMPILE, "--key-width", "-3"], "the key width must be at least 1, not -3"),
-    ([*COMPILE, "--key-width", "4", "--matching-size", "0"], "the block size must be at least 1, not 0"),
+    ([*COMPILE, "--key-width", "4", "--matching-size", "0"], "the matching size must be at least 1, not 0"),
     ([*COMPILE, "--key-width", "4", "--matching-size", "few"], "--matching-size is a whole number, not 'few'"),
     ([*COMPILE, "--key-width", "4", "--matching-size", "profile"], "--matching-size is a whole number, not 'profile'"),
     (COMPILE, "the general construction needs --key-width"),

@@ -1,4 +1,4 @@
-"""Branch and bound for one pair under softmax, where the bounds of `score_bounds` do not decide.
+"""Branch and bound for one pair under softmax, where the bounds of `pair_bounds` do not decide.
 
 Both searches split the worst branch first. They end when the bound of every branch is half way between the threshold
 and the worst score found, or when a score beyond the threshold is found, or when the nodes are used up.
@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-from manyheads.certificate.softmax.score_bounds import (
+from manyheads.certificate.softmax.pair_bounds import (
     PairProblems,
     climb,
     extreme_positions,

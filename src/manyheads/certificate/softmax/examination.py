@@ -11,7 +11,7 @@ from numpy import ndarray
 from manyheads.certificate.certificate import Evidence, Witness
 from manyheads.certificate.projection import Projection, row_blocks
 from manyheads.certificate.softmax.frontier import Frontier, ScoredPair
-from manyheads.certificate.softmax.score_bounds import score_bounds, softmax_rounding
+from manyheads.certificate.softmax.pair_bounds import score_bounds, softmax_rounding
 from manyheads.layer.layer import Layer
 from manyheads.problem.graph import Graph
 from manyheads.problem.problem import Problem

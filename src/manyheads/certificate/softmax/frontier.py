@@ -10,7 +10,7 @@ from numpy import ndarray
 
 from manyheads.certificate.projection import Projection
 from manyheads.certificate.softmax.branching import branch_largest, branch_smallest
-from manyheads.certificate.softmax.score_bounds import largest_scores, pair_problems, smallest_scores
+from manyheads.certificate.softmax.pair_bounds import largest_scores, pair_problems, smallest_scores
 
 BATCH = 1 << 21  # numbers in the arrays of one batch of pairs
 STEPS = 8  # steps of Frank–Wolfe, or of climbing, for every pair
