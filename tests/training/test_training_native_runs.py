@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from support.runs import changed, make_run
 
-from manyheads import _native, certify
+from manyheads import InputError, _native, certify
 from manyheads.layer.rules import SUM
 from manyheads.training import Check, Outcome, Run, train
 from manyheads.training.data import Stream, training_data

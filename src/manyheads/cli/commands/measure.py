@@ -85,16 +85,15 @@ class Measure:
         if self.seeds < 1:
             raise InputError(f"--seeds is at least 1, not {self.seeds}")
         task, rule = self._task(), rule_named(self.rule)
-        goal.check(task, rule)  # before a store is made
         protocol = measure_protocol(task, rule=rule, goal=goal, steps=self.steps)
-        with asked_workers(self.workers, self.dask) as workers, Store.write(self.store) as store:
+        with asked_workers(self.workers, self.dask) as workers:
             try:
                 with watching(goal) as watch:
                     capacity = measure(
                         task,
                         heads=heads,
                         seeds=self.seeds,
-                        store=store,
+                        store=self.store,
                         rule=rule,
                         protocol=protocol,
                         goal=goal,
@@ -104,7 +103,8 @@ class Measure:
                         progress=watch,
                     )
             except KeyboardInterrupt:
-                kept = sum(store.counts().values())
+                with Store.read(self.store) as store:
+                    kept = sum(store.counts().values())
                 raise KeyboardInterrupt(
                     f"interrupted; {kept} results are in {self.store}, and the same command goes on from there"
                 ) from None
