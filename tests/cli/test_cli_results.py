@@ -105,7 +105,7 @@ def test_no_law_goes_through_two_rules(capsys: pytest.CaptureFixture[str]) -> No
     found += [problem(items, items, "softmax") for items in (64, 128, 256)]
     by_max, by_softmax = experiments(found)
     assert (by_max.words, by_softmax.words) == ("rule max", "rule softmax")
-    assert by_softmax.laws[0].fit.slope == pytest.approx(4 * by_max.laws[0].fit.slope)
+    assert by_softmax.laws[0].regression.slope == pytest.approx(4 * by_max.laws[0].regression.slope)
     assert law_facts(by_max.laws[0], by_max)["among"] == {"rule": "max"}
     assert [one.words for one in experiments(found[:3])] == [""]
 

@@ -115,8 +115,8 @@ def test_a_finished_result_is_final_and_any_other_gives_way(tmp_path: Path) -> N
 
 def test_records_are_added_all_or_none(tmp_path: Path) -> None:
     with Store.write(tmp_path / "s.db") as store:
-        with pytest.raises(InputError, match="NOT NULL"):
-            store.add([record(0), replace(record(1), status=None)])
+        with pytest.raises(InputError, match="cannot store TEXT"):
+            store.add([record(0), replace(record(1), run={"items": "many"})])
         assert store.records() == []
 
 

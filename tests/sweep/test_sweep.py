@@ -86,7 +86,7 @@ def test_an_executor_of_the_callers_own_that_breaks_is_reported(tmp_path: Path) 
 def test_a_failed_run_is_failed_not_low_and_not_tried_for_ever(tmp_path: Path) -> None:
     with Store.write(tmp_path / "s.db") as store:
         (lost, whole) = sweep(tiny([17, 0]), store, trainer=Sabotaged())
-        assert (lost.status, lost.scores, lost.error) == ("failed", "{}", "ArithmeticError: seventeen")
+        assert (lost.status, lost.scores, lost.error) == ("failed", {}, "ArithmeticError: seventeen")
         assert whole.status == "limit"
         for attempts in (2, 3, 3):  # tried again by later sweeps, but not for ever
             assert sweep(tiny([17]), store, trainer=Sabotaged())[0].attempts == attempts
@@ -166,7 +166,7 @@ def test_a_run_that_kills_its_worker_costs_only_itself(tmp_path: Path, poison: i
     with Store.write(tmp_path / "s.db") as store:
         records = sweep(tiny([0, 1, poison, 2, 3]), store, trainer=Sabotaged(), workers=two_processes, tries=2)
         assert [record.status for record in records] == ["limit", "limit", "quarantined", "limit", "limit"]
-        assert (records[2].attempts, records[2].scores) == (2, "{}")
+        assert (records[2].attempts, records[2].scores) == (2, {})
         assert sweep(tiny([poison]), store, trainer=Sabotaged(), workers=two_processes) == [records[2]]
 
 
