@@ -43,7 +43,7 @@ bool runs([[maybe_unused]] const char *level) {
     if (!std::strcmp(level, "v3")) return has_v3();
     if (!std::strcmp(level, "v4")) return has_v4();
 #endif
-    return true;  // native: built here. baseline: what every CPU of the kind can run
+    return true;  // native: built on this machine. baseline: every CPU of the kind can run it
 }
 
 // A tuple of the levels in this build: all, or those that this CPU can run.

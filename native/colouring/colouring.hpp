@@ -21,7 +21,7 @@
 
 namespace manyheads {
 
-using Index = std::int32_t; // groups, edges and colours; equitable_colouring refuses what would not fit
+using Index = std::int32_t; // groups, edges and colours; equitable_colouring refuses larger numbers
 
 struct Groups {
     std::vector<Index> of; // the group of each vertex

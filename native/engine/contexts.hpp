@@ -62,7 +62,8 @@ public:
     int length() const { return length_; }
 
     // Writes p·stride + q for every ordered pair of positions of the current context that is a relation, in order, and
-    // returns their number. `pairs` has room for one more than there can be: the count alone decides, not a branch.
+    // returns their number. `pairs` has room for one more: every pair is written, and only the count tells
+    // whether the next one overwrites it, so that there is no branch.
     int relations(int stride, int *pairs) const {
         int count = 0;
         for (int p = 0; p < length_; ++p)
@@ -87,7 +88,7 @@ private:
         place_[item] = position;
     }
 
-    // Step 1: ℓ distinct items, by drawing again whatever has been drawn before.
+    // Step 1: ℓ distinct items. An item that is already in the context is drawn again.
     void sample_distinct_items(Random &random) {
         for (int p = 0; p < length_; ++p) {
             Item item;
@@ -131,7 +132,7 @@ private:
     std::uint64_t key_;
     bool filled_ = false;
     std::vector<double> at_most_;
-    std::vector<std::int32_t> place_;  // where an item stands in the current context, or ABSENT
+    std::vector<std::int32_t> place_;  // the position of each item in the current context, or ABSENT
     std::vector<Item> order_;
     std::vector<Item> items_;
 };

@@ -1,4 +1,4 @@
-// The engine as the bindings see it: one run, whatever its precision and context length.
+// The interface of the engine: one run, of any precision and context length.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace manyheads {
 enum Stream : std::uint64_t { TRAIN = 0, VALIDATION = 1, TEST = 2 };
 enum class Stop { converged, limit, diverged, cancelled, timeout };
 
-// What an evaluation counts.
+// The counts of an evaluation.
 struct Tally {
     std::int64_t hits = 0, false_alarms = 0, misses = 0;  // ordered pairs of positions, over all contexts
     double distance = 0, distance_of_zero = 0;            // squared, summed over the valid positions
@@ -35,7 +35,7 @@ struct Report {
     Tally test;  // only where the run converged or reached its limit
 };
 
-// Asked while a run goes on.
+// Functions that a run calls while it trains.
 struct Monitor {
     std::function<bool(const Check &)> check;  // after every validation check: whether to go on
     std::function<void()> pulse;               // now and then; may throw, as on Ctrl-C

@@ -1,4 +1,4 @@
-// Scoring a fixed set of contexts with the weights as they stand.
+// Scoring a fixed set of contexts with the current weights.
 //
 // Every item of the set is projected once. Under the rule max a pair is decided the same in every context, so where
 // there are fewer pairs of items than pairs in contexts, all of them are decided once, block by block, and each
@@ -146,7 +146,7 @@ private:
     Shape<T, FIXED> shape_;
 
     std::vector<Item> items_;               // the distinct items of the set
-    std::vector<Item> number_;              // where each item of the run stands among them
+    std::vector<Item> number_;              // the place of each item of the run among them, or −1
     std::vector<Item> contexts_;            // by their number among the distinct
     std::vector<int> relations_;            // p·stride + q of every relation, context by context …
     std::vector<std::size_t> relation_ends_;  // … up to here

@@ -1,4 +1,4 @@
-// What a context's scores cost, and the gradient of that cost by every score.
+// The cost of a context's scores, and the gradient of the cost by every score.
 #pragma once
 
 #include <cmath>
@@ -84,8 +84,8 @@ private:
     int count_ = 0;
 };
 
-// The value channel (Sec. 7.2): position p, whose out-neighbour stands at position t, predicts the message V(t) by
-// Σ_q S(p, q)·V(q). The cost is the mean squared distance over such valid positions; there may be none.
+// The value channel (Sec. 7.2): position p, whose out-neighbour is at position t, predicts the message V(t) by
+// Σ_q S(p, q)·V(q). The cost is the mean squared distance over these valid positions. A context may have none.
 template <class T, int FIXED> class Values {
 public:
     Values(const Positions<T, FIXED> &positions, const Rows<T> &messages)

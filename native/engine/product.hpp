@@ -1,4 +1,4 @@
-// A matrix product cut so that what it reads again stays in the cache.
+// A matrix product in blocks that stay in the cache while they are read again.
 #pragma once
 
 #include <algorithm>
@@ -8,8 +8,9 @@
 
 namespace manyheads {
 
-// to[r, :] += Σ_k a[r·row + k·step] · b[k·stride + :], for `columns` that are whole vectors. A few hundred k at a time,
-// and of b so many rows of a few columns side by side: a wide b read where it lies would fall into few sets of the cache.
+// to[r, :] += Σ_k a[r·row + k·step] · b[k·stride + :], for `columns` that are whole vectors. It takes DEPTH
+// values of k at a time, and copies these rows of b, a few columns of each, side by side. Read in place, the rows of a
+// wide b would share few sets of the cache.
 template <class T>
 void add_product(const T *a, std::ptrdiff_t row, std::ptrdiff_t step, int rows, int depth, const T *b, std::ptrdiff_t stride,
                  int columns, T *to, std::ptrdiff_t to_stride) {

@@ -1,4 +1,4 @@
-// What the engine has to know of a run: the fields of Run with every default settled.
+// The fields of a Run that the engine needs, all defaults filled in.
 #pragma once
 
 #include <cstdint>

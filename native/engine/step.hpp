@@ -9,7 +9,7 @@
 
 namespace manyheads {
 
-// What a run trains on, shared by training and evaluation.
+// The data of a run, shared by training and evaluation.
 template <class T> struct Data {
     Data(const Settings &s, Relations graph, const float *rows, const double *messages_)
         : settings(s), relations(std::move(graph)), embedding(rows, s.items, s.d_model), messages() {

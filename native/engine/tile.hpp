@@ -1,7 +1,7 @@
 // The one matrix kernel of the engine: a tile of R rows and V vectors kept in registers,
 //     tile[r, :] += Σ_k  a[r·row + k·step] · b(k)[:]
-// Projections, scores, their gradients and the value channel are all this sum with other operands; what becomes of
-// a finished tile (stored, joined into a maximum, handed to the optimiser) is the caller's. Every element is one
+// Projections, scores, their gradients and the value channel are all this sum with other operands. The caller decides
+// about a finished tile: it is stored, joined into a maximum, or given to the optimiser. Every element is one
 // chain of fused multiply-adds in the order of k, so its bits do not depend on how a matrix is cut into tiles.
 #pragma once
 

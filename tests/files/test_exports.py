@@ -38,7 +38,7 @@ def attention(directory):
     spec = importlib.util.spec_from_file_location("attention", f"{directory}/attention.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module.Attention.load().double()
+    return module.AttentionLayer.load().double()
 contexts, answers = json.loads(sys.argv[1]), []
 for layer in map(attention, sys.argv[2:]):
     rows = [layer.rows(context) for context in contexts]
@@ -74,11 +74,11 @@ def test_torchs_file_is_a_layer_file_too(tmp_path: Path) -> None:
 
 def test_torch_batches_and_trains(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
-    from manyheads.files.standalone.attention import Attention
+    from manyheads.files.standalone.attention import AttentionLayer
 
     layer, embedding = layer_of("softmax"), gaussian(ITEMS, D_MODEL, seed=1)
     write_export(tmp_path / "out", layer, to="torch")
-    module = Attention.load(tmp_path / "out" / "layer.safetensors")
+    module = AttentionLayer.load(tmp_path / "out" / "layer.safetensors")
     batch = torch.from_numpy(embedding[:20].reshape(4, 5, D_MODEL))
     scores = module(batch)
     for one, x in zip(scores, batch, strict=True):

@@ -1,7 +1,7 @@
 """The roles of the heads of a trained block: how much each head attends to the pair that contains the successor.
 
-Construction II gives each head a part of the sources. The attention, query by query, shows whether training finds such
-a partition too.
+Construction II gives each head a part of the sources. The attention, query by query, shows whether training also
+finds a partition.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Pictures of a model's own geometry: effective ranks and the spread of raw scores, layer by layer."""
+"""The picture of a model's geometry: effective ranks of its heads and percentiles of raw scores, by layer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from manyheads.drawing.style import BLUE, GREY, ORANGE, look, panels
 
 @dataclass(frozen=True, eq=False)
 class GeometryRows:
-    """A number or percentiles for each head of each layer."""
+    """Effective rank and percentiles of raw scores of each head of each layer."""
 
     name: str
     key_width: int
@@ -23,7 +23,7 @@ class GeometryRows:
 
 
 def draw_geometry(rows: GeometryRows) -> Figure:
-    """Two panels over the layers: a dot a head, and the scores' spread, the median head's."""
+    """Two panels against the layer: effective ranks, a dot for each head; score percentiles of the median head."""
     with look():
         figure, axes = panels(1, 2)
         figure.set_size_inches(9.4, 3.8)

@@ -61,12 +61,13 @@ def check_writable(path: str | Path, *, force: bool) -> None:
         raise InputError(f"{path} cannot be written: the directory {path.parent} is not writable")
 
 
-def make_directory(directory: Path) -> None:
+def make_directory(directory: str | Path) -> None:
     """Make a directory and its parents, unless they exist.
 
     Raises:
         InputError: A parent is not a directory, or the directory cannot be made.
     """
+    directory = Path(directory)
     for path in (directory, *directory.parents):
         if os.path.lexists(path) and not os.path.isdir(path):
             raise InputError(f"{directory} cannot be made: {path} is not a directory")
@@ -77,12 +78,13 @@ def make_directory(directory: Path) -> None:
 
 
 @contextlib.contextmanager
-def trial_directory(directory: Path) -> Iterator[None]:
-    """Make a directory while the caller checks the files to be written there. Afterwards, remove what was made.
+def trial_directory(directory: str | Path) -> Iterator[None]:
+    """Make a directory while the caller checks the files to be written there. Afterwards, remove the new directories.
 
     Raises:
         InputError: The directory cannot be made, or is not writable.
     """
+    directory = Path(directory)
     new = [path for path in (directory, *directory.parents) if not os.path.lexists(path)]
     try:
         make_directory(directory)
@@ -95,12 +97,13 @@ def trial_directory(directory: Path) -> Iterator[None]:
                 path.rmdir()
 
 
-def picture_files(path: Path) -> tuple[Path, Path]:
+def picture_files(path: str | Path) -> tuple[Path, Path]:
     """The names of a picture's PNG and SVG files: an ending .png, .svg or .pdf is replaced, any other ending is kept.
 
-    >>> [str(file) for file in picture_files(Path("curve.pdf"))], str(picture_files(Path("a.b.c"))[0])
+    >>> [str(file) for file in picture_files("curve.pdf")], str(picture_files("a.b.c")[0])
     (['curve.png', 'curve.svg'], 'a.b.c.png')
     """
+    path = Path(path)
     stem = path.stem if path.suffix in PICTURES else path.name
     return path.parent / f"{stem}.png", path.parent / f"{stem}.svg"
 

@@ -81,7 +81,7 @@ def read_graph(path: str | Path, *, items: int | None = None, labels: Sequence[s
     Raises:
         InputError: The file cannot be read, or a line is malformed. The message has the number of the line.
     """
-    edges = parse(Path(path))
+    edges = parse(path)
     if labels is not None and edges.labels is not None and tuple(labels) != edges.labels:
         raise InputError(f"{path} has names for its items that differ from the given labels")
     names = edges.labels if labels is None else tuple(labels)
@@ -122,12 +122,13 @@ def write_graph(path: str | Path, graph: Graph, *, force: bool = False) -> None:
     write_whole(path, f"# sha256: {hashlib.sha256(content).hexdigest()}\n".encode() + content, force=force)
 
 
-def parse(path: Path) -> EdgeList:
+def parse(path: str | Path) -> EdgeList:
     """Split an edge list into its fields, and read the lines at its top.
 
     Raises:
         InputError: The file cannot be read, its checksum is wrong, or a line is malformed.
     """
+    path = Path(path)
     content = read_whole(path).removeprefix(b"\xef\xbb\xbf")  # the byte-order mark that some editors write
     items, labels, line, start = None, [], 0, 0
     while content.startswith(b"#", start):

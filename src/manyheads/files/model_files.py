@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float, Float32
 from numpy import ndarray
 
-from manyheads.bounds.architectures import Architecture
+from manyheads.bounds.shape import Architecture
 from manyheads.errors import InputError
 from manyheads.files.atomic_files import read_whole
 from manyheads.files.gguf_files import GGUF_SUFFIX, read_gguf_metadata, read_gguf_tensors
@@ -257,9 +257,9 @@ def _first(config: Mapping[str, Any], names: Sequence[str], path: Path) -> int |
     return None
 
 
-def _needed(value: int | None, what: str, path: Path) -> int:
+def _needed(value: int | None, name: str, path: Path) -> int:
     if value is None:
-        raise InputError(f"{path} does not say its {what}")
+        raise InputError(f"{path} does not say its {name}")
     return value
 
 

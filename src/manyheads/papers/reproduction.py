@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from manyheads.drawing.style import GREY, save
 from manyheads.files.atomic_files import make_directory
 from manyheads.papers.effort import Scale
-from manyheads.papers.exhibit import Exhibit, exhibit, needed, verdicts
+from manyheads.papers.exhibit import Exhibit, exhibit_named, needed, verdicts
 from manyheads.papers.rows import Rows, stored_rows
 from manyheads.papers.trial import BlockTrainers, in_turns, is_possible
 from manyheads.papers.verdict import Verdict
@@ -33,7 +33,7 @@ class ExhibitReport:
     @property
     def exhibit(self) -> Exhibit:
         """The exhibit itself."""
-        return exhibit(self.name)
+        return exhibit_named(self.name)
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ def report(names: Sequence[str], rows: Rows, scale: Scale, *, origin: Origin = O
     """
     reports = []
     for name in names:
-        one = exhibit(name)
+        one = exhibit_named(name)
         runs = needed([name], scale, rows)
         done = len(rows.of(runs))
         if done or not one.hours:

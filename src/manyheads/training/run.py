@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 
 from manyheads.errors import InputError
 from manyheads.identity import Identified, check_ranges, normalise_numbers
@@ -78,6 +79,11 @@ class Run(Identified):
 
 def shared_fields(task: Task, rule: Rule, protocol: Protocol) -> dict[str, int | float | str]:
     """The fields that runs have in common which differ in heads, key width and seeds only."""
+    return dict(_shared_fields(task, rule, protocol))
+
+
+@lru_cache(maxsize=1 << 10)  # the runs of a sweep share their task and protocol
+def _shared_fields(task: Task, rule: Rule, protocol: Protocol) -> dict[str, int | float | str]:
     graph, degree, embedding = (task.fields[name] for name in ("graph", "degree", "embedding"))
     constants = asdict(protocol)
     if protocol.positive_weight is None:

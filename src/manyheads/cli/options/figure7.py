@@ -39,10 +39,10 @@ class BlockOptions:
         Raises:
             InputError: an option was given and no exhibit trains blocks.
         """
-        from manyheads.papers import exhibit
+        from manyheads.papers import exhibit_named
         from manyheads.papers.exhibit import EXHIBITS
 
-        if any("block" in exhibit(name).work for name in names):
+        if any("block" in exhibit_named(name).work for name in names):
             return
         given = {
             "scale": self.scale != "laptop",
@@ -51,7 +51,7 @@ class BlockOptions:
         }
         if any(given.values()):
             option = next(option for option, is_given in given.items() if is_given)
-            blocks = ", ".join(name for name in EXHIBITS if "block" in exhibit(name).work)
+            blocks = ", ".join(name for name in EXHIBITS if "block" in exhibit_named(name).work)
             raise InputError(f"--{option} goes with {blocks}")
 
     def setting(self) -> BlockChoice:

@@ -1,6 +1,6 @@
 """One attention layer, exported by manyheads; this file needs torch and safetensors, and layer.safetensors beside it.
 
-layer = Attention.load()            # or Attention.load("another/layer.safetensors")
+layer = AttentionLayer.load()       # or AttentionLayer.load("another/layer.safetensors")
 layer(x)                            # scores of a context with rows x: (..., n, d_model) to (..., n, n)
 layer.recognise(x)                  # whether each ordered pair exceeds the threshold
 layer(layer.rows([3, 14, 15]))      # scores of items by their numbers, if the embedding was exported too
@@ -17,7 +17,7 @@ from safetensors import safe_open
 from torch import Tensor, nn
 
 
-class Attention(nn.Module):
+class AttentionLayer(nn.Module):
     """Heads of query and key weights; a pair (p, q) of a context is recognised if its score exceeds the threshold.
 
     Let s_k = (x_p W_Q^k)·(x_q W_K^k) be the score of head k. The rule `max` takes the largest s_k, `sum` adds them, and
@@ -40,7 +40,7 @@ class Attention(nn.Module):
         self.rule = rule
 
     @classmethod
-    def load(cls, path: str | Path = Path(__file__).parent / "layer.safetensors") -> Attention:
+    def load(cls, path: str | Path = Path(__file__).parent / "layer.safetensors") -> AttentionLayer:
         """Load the layer from a file that manyheads wrote."""
         with safe_open(str(path), framework="pt") as file:
             text, names = file.metadata(), file.keys()
