@@ -13,7 +13,7 @@ from manyheads.block.block_run import BlockRun
 from manyheads.identity import Identified
 from manyheads.problem.embedding_generators import one_hot
 from manyheads.retrieval.retrieval_run import RetrievalRun
-from manyheads.sweep import BlockTrainer, Ended, LayerTrainer, RetrievalTrainer, Trainer
+from manyheads.sweep import BlockTrainer, LayerTrainer, Record, RetrievalTrainer, Trainer
 from manyheads.sweep.store.record import Storable
 from manyheads.training import Run, Task
 
@@ -65,11 +65,12 @@ class TrialTrainer:
         """Why this machine cannot make the trial; None if it can."""
         return run.refusal()
 
-    def train(self, run: Trial, *, time_limit: float | None, keep_going: Callable[[], bool]) -> Ended:
+    def train(self, run: Trial, *, time_limit: float | None, keep_going: Callable[[], bool]) -> Record:
         """Make the trial. It takes seconds, so it has no time limit and cannot be interrupted."""
         begun = time.perf_counter()
         scores = run.make()
-        return Ended("converged", scores, steps=0, seconds=time.perf_counter() - begun, curve=())
+        seconds = time.perf_counter() - begun
+        return Record.of(run, self.kind, self.engine, status="converged", scores=scores, steps=0, seconds=seconds)
 
 
 def trainer_of(run: Storable, blocks: BlockTrainers) -> Trainer:

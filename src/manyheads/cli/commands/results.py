@@ -128,12 +128,12 @@ class ResultsCommand:
         )
 
     def _capacities(self, records: Sequence[Record]) -> Answer:
-        from manyheads.capacity import problems
+        from manyheads.capacity import experiments, stored_problems
         from manyheads.cli.commands.measure import parse_goal
-        from manyheads.cli.render.capacity_table import experiments, law_facts, problem_facts, shown_problems
+        from manyheads.cli.render.capacity_table import law_facts, problem_facts, shown_problems
 
         goal = parse_goal(self.goal)
-        found = experiments(problems(records, goal))
+        found = experiments(stored_problems(records, goal))
         return Answer(
             facts={
                 "problems": [problem_facts(problem) for experiment in found for problem in experiment.problems],
