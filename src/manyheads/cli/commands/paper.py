@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from manyheads.cli.options.figure7 import BlockChoice
+    from manyheads.cli.options.figure7 import BlockSelection
     from manyheads.papers import Collection, Rows, Scale, Verdict
     from manyheads.papers.effort import Speed
     from manyheads.papers.reproduction import Origin, Reproduction
@@ -117,7 +117,7 @@ class Paper:
                 names[word] = None
         return tuple(names), tuple(names | hours)
 
-    def _rows(self, names: Sequence[str], shown: Sequence[str], scale: Scale, chosen: BlockChoice) -> Rows:
+    def _rows(self, names: Sequence[str], shown: Sequence[str], scale: Scale, chosen: BlockSelection) -> Rows:
         """The rows of the shown exhibits, after the missing runs of the named ones were trained."""
         from manyheads.block.block_run import BlockRun
         from manyheads.cli.render.progress_line import progress
