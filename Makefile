@@ -54,7 +54,7 @@ stub: $(VENV)/.dev ## write src/manyheads/_native.pyi, the types of the compiled
 bench: $(VENV)/.dev ## every benchmark, with PyTorch and JAX as peers; some minutes on a quiet machine
 	$(BIN)/pip install --quiet -c constraints.txt -e '.[bench]'
 	for script in packing certify compile measure block; do $(BIN)/python benchmarks/$$script.py || exit 1; done
-	$(BIN)/manyheads bench
+	$(BIN)/python -m benchmarks.bench
 
 clean: ## remove what make made
 	rm -rf $(VENV) build dist demo-output

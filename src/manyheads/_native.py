@@ -11,7 +11,7 @@ from __future__ import annotations
 import importlib
 import os
 
-from manyheads import _cpu
+_cpu = importlib.import_module("manyheads._cpu")
 
 
 def _level() -> str:

@@ -13,7 +13,7 @@ from support.surface import finished, surface_row
 
 from manyheads.bounds import freedom_split
 from manyheads.cli import main
-from manyheads.cli.commands.paper import Paper
+from manyheads.cli.commands.paper import PaperCommand
 from manyheads.papers import BEYOND as COLLECTION
 from manyheads.papers import CAPACITY, Row, Rows, Scale, exhibit_named, exhibit_names, needed
 from manyheads.papers.beyond import exact as beyond_exact
@@ -152,7 +152,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("tiny")
 def test_the_command_goes_on_where_it_stopped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    common = ["--quick", "--steps", "4000", "--seeds", "2", "--out", str(tmp_path / "out"), "--json"]
+    common = ["--quick", "--steps", "4000", "--seeds", "2", "--output", str(tmp_path / "out"), "--json"]
     stored, saved = ["--store", str(tmp_path / "p.db")], str(tmp_path / "rows.jsonl.gz")
     assert main(["paper", "beyond_grid", *common, *stored, "--save-rows", saved]) == 0
     first = json.loads(capsys.readouterr().out)
@@ -177,7 +177,7 @@ def test_the_command_goes_on_where_it_stopped(tmp_path: Path, capsys: pytest.Cap
     ],
 )
 def test_beyond_is_asked_for_by_its_name(words: tuple[str, ...], names: tuple[str, ...]) -> None:
-    assert Paper(what=words)._names()[0] == names
+    assert PaperCommand(what=words)._names()[0] == names
 
 
 def test_rows_that_hold_more_than_the_paper_show_more(
@@ -189,7 +189,7 @@ def test_rows_that_hold_more_than_the_paper_show_more(
     file, lists = tmp_path / "rows.jsonl.gz", [run for name in BEYOND for run in exhibit_named(name).runs(QUICK)]
     for runs, shown in ((needed(BEYOND, QUICK, rows), set(BEYOND)), (lists, set())):
         write_rows(file, rows, runs)
-        common = ["--quick", "--seeds", "2", "--from-rows", str(file), "--out", str(tmp_path), "--json"]
+        common = ["--quick", "--seeds", "2", "--from-rows", str(file), "--output", str(tmp_path), "--json"]
         assert main(["paper", "all", *common]) == 0
         facts = json.loads(capsys.readouterr().out)
         assert {one["name"] for one in facts["exhibits"]} - {"fig7"} == shown

@@ -139,7 +139,7 @@ def test_an_exhibit_from_outside_is_run_drawn_judged_and_listed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     register_exhibit("dice", dice_exhibit())
-    options = ["--quick", "--store", str(tmp_path / "p.db"), "--out", str(tmp_path), "--json"]
+    options = ["--quick", "--store", str(tmp_path / "p.db"), "--output", str(tmp_path), "--json"]
     assert main(["paper", "dice", *options]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert [(claim["claim"], claim["outcome"]) for claim in facts["claims"]] == [("99", "reproduced")]

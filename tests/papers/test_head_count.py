@@ -11,7 +11,7 @@ from support.made_up import roughly
 
 from manyheads import InputError
 from manyheads.cli import main
-from manyheads.cli.commands.paper import Paper
+from manyheads.cli.commands.paper import PaperCommand
 from manyheads.papers import (
     BEYOND,
     CAPACITY,
@@ -133,7 +133,7 @@ def test_every_exhibit_can_be_drawn_from_its_first_run_alone(tmp_path: Path) -> 
 def test_the_command_redraws_from_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "rows.jsonl.gz"
     write_rows(file, rows_of(as_told, QUICK), needed(RETRIEVAL, QUICK))
-    options = ["--quick", "--from-rows", str(file), "--out", str(tmp_path / "out"), "--json"]
+    options = ["--quick", "--from-rows", str(file), "--output", str(tmp_path / "out"), "--json"]
     assert main(["paper", "retrieval_heads", *options]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert [claim["claim"] for claim in facts["claims"]] == ["R1", "R2", "R3"]
@@ -141,11 +141,11 @@ def test_the_command_redraws_from_rows(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 def test_retrieval_is_a_group_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
-    assert Paper(what=("retrieval",))._names() == (RETRIEVAL, RETRIEVAL)
+    assert PaperCommand(what=("retrieval",))._names() == (RETRIEVAL, RETRIEVAL)
     assert not set(RETRIEVAL) & {*exhibit_names(CAPACITY), *exhibit_names(BEYOND)}
-    assert set(RETRIEVAL) < set(Paper(what=("list",))._names()[1])
+    assert set(RETRIEVAL) < set(PaperCommand(what=("list",))._names()[1])
     with pytest.raises(InputError, match="ask for one of them at a time"):
-        Paper(what=("retrieval", "fig3")).run()
+        PaperCommand(what=("retrieval", "fig3")).run()
 
 
 def test_runs_are_made_and_stored(tmp_path: Path) -> None:

@@ -138,9 +138,7 @@ def test_the_command_redraws_it_from_rows(
     monkeypatch.setattr("manyheads.papers.reproduction.save", roughly)
     rows = Rows([row(run, as_in_the_paper(run)) for run in fig7.runs(SCALE)])
     write_rows(tmp_path / "rows.jsonl.gz", rows, needed(["fig7"], SCALE))
-    assert (
-        main(["paper", "fig7", "--from-rows", str(tmp_path / "rows.jsonl.gz"), "--out", str(tmp_path), "--json"]) == 0
-    )
+    assert main(["paper", "fig7", "--from-rows", str(tmp_path / "rows.jsonl.gz"), "-o", str(tmp_path), "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert {claim["claim"]: claim["outcome"] for claim in facts["claims"]}["17"] == "reproduced"
 
@@ -165,7 +163,7 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     ranking = tmp_path / "ranking.txt"
     ranking.write_text("".join(f"{number}\n" for number in range(1, 12)))
     monkeypatch.setattr("manyheads.files.token_tables._packaged", lambda _: ranking)
-    return ["--store", str(tmp_path / "p.db"), "--out", str(tmp_path / "out"), "--workers", "1"]
+    return ["--store", str(tmp_path / "p.db"), "--output", str(tmp_path / "out"), "--workers", "1"]
 
 
 def test_the_command_tells_the_cost_runs_what_is_missing_and_only_that(

@@ -45,6 +45,7 @@ class Case:
         told = {"graph": self.graph, "embedding": self.embedding, "construction": self.construction, **self.options}
         told |= {} if self.context_length is None else {"context_length": self.context_length}
         told |= {} if self.threshold == "paper" else {"threshold": self.threshold}
+        told = {"logit_scale" if name == "scale" else name: value for name, value in told.items()}
         return [word for name, value in told.items() for word in (f"--{name.replace('_', '-')}", str(value))]
 
     @property

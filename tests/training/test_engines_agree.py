@@ -15,12 +15,13 @@ from support.runs import changed, make_run
 
 from manyheads import Graph
 from manyheads.layer.rules import MAX
-from manyheads.training import native, train
+from manyheads.training import engines, train
 from manyheads.training.data import Stream, TrainingData, training_data
 from manyheads.training.run import Run
 
 torch = pytest.importorskip("torch", reason="the reference engine needs the torch extra")
-from manyheads.training.reference import Batch, train_runs  # noqa: E402
+from manyheads.training.reference.batch_training import train_runs  # noqa: E402
+from manyheads.training.reference.layer_batch import LayerBatch  # noqa: E402
 
 torch.set_num_threads(1)  # the tensors are small, and the other core runs other tests
 
@@ -47,10 +48,10 @@ class Case:
         return training_data(self.run)
 
     def native(self) -> Any:
-        return native.training(self.run, self.problem)
+        return engines.native_kernel(self.run, self.problem)
 
-    def reference(self) -> Batch:
-        return Batch([self.run], [self.problem])
+    def reference(self) -> LayerBatch:
+        return LayerBatch([self.run], [self.problem])
 
 
 def given_case(*, items: int, relations: int, seed: int, **fields: Any) -> Case:

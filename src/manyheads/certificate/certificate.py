@@ -56,25 +56,29 @@ class Certificate:
         """The certificate as plain JSON values; what is infinite or undefined becomes null."""
         return _plain(asdict(self))
 
-    def lines(self) -> list[str]:
-        """The certificate for a person, a line for each matter."""
+    def rows(self) -> list[tuple[str, str]]:
+        """The evidence for a person: a name and a text for each matter."""
         low, high = self.window
-        lines = [
-            f"{self.verdict}: {self.reason}",
-            f"layer      rule {self.rule}, {self.heads} heads of width {self.key_width}, d_model {self.d_model}",
-            f"graph      {self.items} items, {self.relations} relations",
-            f"contexts   {self._contexts()}",
-            f"threshold  {self.threshold:.6g}, window {low:.6g} … {high:.6g}{'' if low < high else ' (empty)'}",
-            f"margin     {self.margin:.3g} (normalised {self.normalised_margin:.3g}), rounding {self.rounding:.2g}",
-            f"pairs      {self.missed} missed, {self.false_pairs} false, {self.open_pairs} open of {self.items**2}",
+        heads = f"{self.heads} head{'' if self.heads == 1 else 's'}"
+        rows = [
+            ("layer", f"rule {self.rule}, {heads} of width {self.key_width}, d_model {self.d_model}"),
+            ("graph", f"{self.items} items, {self.relations} relations"),
+            ("contexts", self._contexts()),
+            ("threshold", f"{self.threshold:.6g}, window {low:.6g} … {high:.6g}{'' if low < high else ' (empty)'}"),
+            ("margin", f"{self.margin:.3g} (normalised {self.normalised_margin:.3g}), rounding {self.rounding:.2g}"),
+            ("pairs", f"{self.missed} missed, {self.false_pairs} false, {self.open_pairs} open of {self.items**2}"),
         ]
         if self.witness is not None:
             source, target = self.witness.labels
             kind = "a relation" if self.witness.is_relation else "no relation"
-            lines.append(f"witness    {source} → {target}, {kind}, scores {self.witness.score:.6g}")
+            rows.append(("witness", f"{source} → {target}, {kind}, scores {self.witness.score:.6g}"))
             if self.witness.context_labels is not None:
-                lines.append(f"in         {' '.join(self.witness.context_labels)}")
-        return lines
+                rows.append(("in", " ".join(self.witness.context_labels)))
+        return rows
+
+    def lines(self) -> list[str]:
+        """The certificate for a person: the verdict, and a line for each matter."""
+        return [f"{self.verdict}: {self.reason}", *(f"{name:<11}{text}" for name, text in self.rows())]
 
     def __str__(self) -> str:
         return "\n".join(self.lines())

@@ -24,18 +24,18 @@ def draw_heads(work: HeadWork, *, title: str) -> Figure:
     with look():
         figure = Figure(figsize=(9.4, 1.9 + 0.36 * heads), layout="constrained")
         wide, narrow = figure.subplots(1, 2, width_ratios=(4, 1), sharey=True)
-        edges = np.arange(heads + 1) + 0.5
+        edges = np.arange(heads + 1) - 0.5
         shown = wide.pcolormesh(
             np.arange(len(order) + 1), edges, work.attention[order].T, cmap="magma_r", vmin=0, vmax=1, rasterized=True
         )
         for border in np.cumsum(shares)[:-1] * len(order):
             wide.axvline(border, color=GREY, linewidth=0.6)
-        wide.set(xlabel="queries, by the head that serves them most", ylabel="head", ylim=(heads + 0.5, 0.5))
-        wide.set_yticks(range(1, heads + 1))
+        wide.set(xlabel="queries, by the head that serves them most", ylabel="head", ylim=(heads - 0.5, -0.5))
+        wide.set_yticks(range(heads))
         wide.grid(visible=False)
         figure.colorbar(shown, ax=wide, label="attention to π(q)'s pair", pad=0.01, aspect=12)
-        narrow.barh(range(1, heads + 1), shares[:-1], color=BLUE, height=0.7)
-        for head, share in enumerate(shares[:-1], start=1):
+        narrow.barh(range(heads), shares[:-1], color=BLUE, height=0.7)
+        for head, share in enumerate(shares[:-1]):
             narrow.annotate(f" {share:.0%}", (share, head), va="center", fontsize=8)
         narrow.set(xlabel="share of queries", xlim=(0, 1.25 * max(*shares[:-1], 0.05)))
         narrow.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))

@@ -21,7 +21,7 @@ from manyheads.papers.trial import Trial
 from manyheads.retrieval.retrieval_run import RetrievalRun
 from manyheads.sweep.store.record import Storable
 from manyheads.training import Protocol, Run, Task, train
-from manyheads.training.native import step_flops
+from manyheads.training.engines import step_flops
 
 LARGEST = ((2048, 256), (4096, 512))  # "3 seeds for the largest points" (Sec. 6.1), read as these two
 

@@ -1,4 +1,4 @@
-"""What the pictures of a plan show, as rows."""
+"""Capacity map: the rows that the pictures of a plan show."""
 
 from __future__ import annotations
 
@@ -13,7 +13,16 @@ HEADS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 
 
 def capacity_map(*, items: int, widest: int, key_budgets: tuple[int, ...]) -> CapacityMap:
-    """The relations one layer holds over d_model, for each key budget; what is likely ends at half of all pairs."""
+    """The relations that one layer holds, over d_model, for each key budget.
+
+    Args:
+        items: m.
+        widest: The largest d_model; the smallest is 16.
+        key_budgets: D_K of each curve.
+
+    Returns:
+        The impossible, likely and guaranteed numbers of relations; the likely ones are at most half of all pairs.
+    """
     d_models = np.geomspace(16, widest, 25)
     impossible, likely = np.empty((2, len(key_budgets), len(d_models)))
     for row, budget in enumerate(key_budgets):
@@ -33,14 +42,28 @@ def capacity_map(*, items: int, widest: int, key_budgets: tuple[int, ...]) -> Ca
 
 
 def map_around(advice: Plan) -> CapacityMap:
-    """The map for a quarter, half, all and twice of the recommended key budget."""
+    """The capacity map for a quarter, a half, one and two times the recommended key budget.
+
+    Args:
+        advice: The plan.
+
+    Returns:
+        The rows of the picture.
+    """
     budget = advice.recommended.key_budget
     budgets = tuple(max(1, budget * part // 4) for part in (1, 2, 4, 8))
     return capacity_map(items=advice.items, widest=max(256, 4 * advice.d_model), key_budgets=budgets)
 
 
 def head_curve(advice: Plan) -> HeadCurve:
-    """The law's key budget for each head count, beside what the plan says."""
+    """The key budget of the degrees-of-freedom law for each head count, with the budgets of the plan.
+
+    Args:
+        advice: The plan.
+
+    Returns:
+        The rows of the picture; the law is infinite where the heads have too little freedom.
+    """
     counts = np.array([heads for heads in HEADS if heads <= max(32, 4 * advice.recommended.heads)])
     needed = np.asarray(freedom_needed(items=advice.items, relations=advice.relations, heads=counts))
     room = advice.d_model**2 - needed

@@ -38,7 +38,7 @@ class BlockTrainer:
         """Torch and its device must be here, and the table the one that the run names."""
         if find_spec("torch") is None:
             return "a block needs torch: install manyheads[torch]"
-        from manyheads.training.devices import device_named
+        from manyheads.training.batched_runs import device_named
 
         try:
             device_named(self.device)

@@ -38,7 +38,7 @@ class RetrievalTrainer:
             return "a retrieval network needs torch: install manyheads[torch]"
         if run.task == "digits" and find_spec("sklearn") is None:
             return "the digits are scikit-learn's: install manyheads[digits]"
-        from manyheads.training.devices import device_named
+        from manyheads.training.batched_runs import device_named
 
         try:
             device_named(self.device)

@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 from manyheads.sweep.store.record import Ended
 from manyheads.training import Run, train
-from manyheads.training.native import kernel_refusal
+from manyheads.training.engines import kernel_refusal
 
 
 @runtime_checkable

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from manyheads.cli.options.figure7 import BlockOptions
-from manyheads.cli.options.workers import asked_workers
-from manyheads.cli.render.answer import Answer, Flag
+from manyheads.cli.options.vocabulary import Dask, File, Flag, Json, StoreFile, WorkerCount, open_workers
+from manyheads.cli.render.answer import Answer, shown_files
 from manyheads.errors import InputError
 from manyheads.machine import cores
 
@@ -33,7 +33,7 @@ VERBS = ("list", "claims")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Paper:
+class PaperCommand:
     """Run the paper's experiments again, draw its figures, and put each claim beside what was measured.
 
     Name the exhibits: all, or some of fig1 … fig13, table1, table2 and the claims without a figure (split_cost, …);
@@ -54,22 +54,18 @@ class Paper:
     steps: Count = None
     """Step limit of every run."""
     blocks: tyro.conf.OmitArgPrefixes[BlockOptions] = field(default_factory=BlockOptions)
-    store: Path = Path("paper.db")
-    """File in which results are kept and looked up."""
-    from_rows: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = None
+    store: StoreFile = Path("paper.db")
+    from_rows: File = None
     """Train nothing: take the rows of this file (.jsonl.gz)."""
-    save_rows: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = None
+    save_rows: File = None
     """Write the rows of the figures to this file (.jsonl.gz)."""
     force: Flag = False
     """Overwrite the file of --save-rows if it exists; page and pictures are always overwritten."""
-    out: Path = Path("paper-output")
+    output: Annotated[Path, tyro.conf.arg(metavar="DIRECTORY", aliases=("-o",))] = Path("paper-output")
     """Folder for paper.md (head-count.md) and its folder of pictures, paper (head-count)."""
-    workers: Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="(default: one a core)")] = None
-    """Number of runs that are trained at the same time."""
-    dask: Annotated[str | None, tyro.conf.arg(metavar="ADDRESS", help_behavior_hint="")] = None
-    """Train on the Dask cluster at this address, e.g. tcp://host:8786."""
-    json: Flag = False
-    """Print JSON instead of a table."""
+    workers: WorkerCount = None
+    dask: Dask = None
+    json: Json = False
 
     def run(self) -> Answer:
         """Train the missing runs, write the page and the pictures; or list the exhibits, or judge the claims."""
@@ -120,7 +116,7 @@ class Paper:
     def _rows(self, names: Sequence[str], shown: Sequence[str], scale: Scale, chosen: BlockSelection) -> Rows:
         """The rows of the shown exhibits, after the missing runs of the named ones were trained."""
         from manyheads.block.block_run import BlockRun
-        from manyheads.cli.render.progress_line import progress
+        from manyheads.cli.render.progress import progress
         from manyheads.papers import exhibit_named, read_rows
         from manyheads.papers.reproduction import known_rows, measure_rows, missing_runs
         from manyheads.papers.trial import TORCH_WORK
@@ -133,7 +129,7 @@ class Paper:
                 return known_rows(shown, store, scale)
         # Torch holds Python's lock between its kernels, so its runs need processes in place of threads.
         apart = all(exhibit_named(name).work <= TORCH_WORK for name in names)
-        with asked_workers(self.workers, self.dask, apart=apart) as workers, Store.write(self.store) as store:
+        with open_workers(self.workers, self.dask, in_processes=apart) as workers, Store.write(self.store) as store:
             rows = known_rows(names, store, scale)
             missing = missing_runs(names, rows, scale)
             known, total = len(rows), len(rows) + len(missing)
@@ -175,8 +171,8 @@ class Paper:
         """Refuse files that cannot be written before the work, which may take hours."""
         from manyheads.files.atomic_files import check_writable, trial_directory
 
-        with trial_directory(self.out / page.PICTURES):
-            check_writable(self.out / page.NAME, force=True)
+        with trial_directory(self.output / page.PICTURES):
+            check_writable(self.output / page.NAME, force=True)
             if self.save_rows is not None:
                 check_writable(self.save_rows, force=self.force)
 
@@ -185,7 +181,7 @@ class Paper:
         from manyheads.papers.reproduction import Origin
 
         words = ["manyheads", "paper", *self.what]
-        taken = ("quick", "seeds", "up_to", "steps", "scale", "embedding", "store", "from_rows", "out")
+        taken = ("quick", "seeds", "up_to", "steps", "scale", "embedding", "store", "from_rows", "output")
         for given in (self, self.blocks):
             for one in fields(given):
                 value = getattr(given, one.name)
@@ -196,14 +192,13 @@ class Paper:
         return Origin(rows, shlex.join(words))
 
     def _present(self, names: Sequence[str], rows: Rows, scale: Scale, page: ModuleType) -> Answer:
-        from manyheads.cli.render.certificate_table import shown_files
         from manyheads.files.atomic_files import write_whole
         from manyheads.papers import needed, write_rows
         from manyheads.papers.reproduction import draw_pictures, report
 
         made = report(names, rows, scale, origin=self._origin())
-        pictures = draw_pictures(made, self.out / page.PICTURES)
-        text = self.out / page.NAME
+        pictures = draw_pictures(made, self.output / page.PICTURES)
+        text = self.output / page.NAME
         write_whole(text, page.page(made).encode(), force=True)
         written = [*pictures, text]
         if self.save_rows is not None:

@@ -128,8 +128,8 @@ def caption_degree_law(rows: Rows, scale: Scale) -> str:
     found = found_thresholds(REGULAR, rows, scale)
     shares = ", ".join(f"{(one.key_budget or 0) / panel.law():.2f} at r = {panel.degree}" for panel, one in found)
     return (
-        f"m = 128, d_model = 32, D_K*/x: {shares}. The paper has one constant, {RELATION_SLOPE}, for all of r ≤ "
-        f"{FITTED}: the key budget follows the number of relations, not the number of items."
+        f"m = 128, d_model = 32, D_K*/x: {shares}. The paper has one constant, {RELATION_SLOPE}, for all of "
+        f"r ≤ {FITTED}: the key budget follows the number of relations, not the number of items."
     )
 
 
