@@ -120,10 +120,10 @@ class Speed:
         if (blocks or networks) and find_spec("torch") is None:
             return math.nan
         shared = sum(self._layer_seconds(run) for run in layers)
-        shared += sum(trial.seconds(self.flops) for trial in trials if not trial.ALONE)
+        shared += sum(trial.seconds(self.flops) for trial in trials if not trial.EXCLUSIVE)
         shared += sum(run.steps * _block_flops(run) for run in blocks) / (BLOCK_SHARE * self.flops)
         shared += sum(_retrieval_seconds(run, self.flops) for run in networks)
-        clocks = sum(trial.seconds(self.flops) for trial in trials if trial.ALONE)
+        clocks = sum(trial.seconds(self.flops) for trial in trials if trial.EXCLUSIVE)
         return shared / (workers or os.cpu_count() or 1) + clocks
 
     def _layer_seconds(self, run: Run) -> float:
