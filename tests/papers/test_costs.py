@@ -10,7 +10,7 @@ from support.made_up import made_up, made_up_scores, outcomes, trial_row
 from support.runs import make_run
 
 from manyheads import gaussian
-from manyheads.construct import Block
+from manyheads.construct import Matching
 from manyheads.papers import Row
 from manyheads.papers.exhibits.clocks import BuildClock, SplitClock, quickest
 from manyheads.sweep.store.record import Storable
@@ -60,11 +60,11 @@ def test_a_level_cost_reproduces_and_a_rising_one_differs() -> None:
 
 
 def test_multiply_adds_are_those_of_the_products(monkeypatch: pytest.MonkeyPatch) -> None:
-    from manyheads.construct.assembly import de_embed
+    from manyheads.construct.heads import de_embed
 
     counted = []
 
-    def counting(embedding: np.ndarray, block: Block, signatures: np.ndarray) -> object:
+    def counting(embedding: np.ndarray, block: Matching, signatures: np.ndarray) -> object:
         query, key = de_embed(embedding, block, signatures)
         counted.append(len(block[0]) * (query.size + key.size))
         return query, key

@@ -1,4 +1,4 @@
-"""What a construction asks of its input: refused where it is malformed, warned of where a theorem does not reach it."""
+"""Conditions of the constructions: malformed input is refused, an unmet condition of a theorem is warned of."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from manyheads.problem.graph import Graph
 from manyheads.problem.problem import Problem
 
 # Theorems 4.1, 8.1 and B.9 ask for d_model ≥ c0·ln m with c0 "sufficiently large". The largest of the m²/2 overlaps of
-# Gaussian unit rows is about 2·√(ln m / d_model), and it reaches a false pair's score whole, whatever the block size
-# (limit.py); with τ = ½·d_k it has to stay below ½, hence 16.
+# Gaussian unit rows is about 2·√(ln m / d_model). A false pair's score holds it undiminished, whatever the matching
+# size (width_limit.py). With τ = ½·d_k it has to stay below ½, so c0 is 16.
 C0 = 16.0
 
 
 class ConditionWarning(UserWarning):
-    """A theorem's condition is not met: the layer is built all the same, and its certificate decides."""
+    """A theorem's condition is not met. The layer is built all the same; its certificate decides."""
 
 
-def require_sizes(*, key_width: int, block_size: int) -> None:
-    """Refuse widths and blocks below one."""
+def require_sizes(*, key_width: int, matching_size: int) -> None:
+    """Refuse a key width or a matching size below 1."""
     if key_width < 1:
         raise InputError(f"the key width must be at least 1, not {key_width}")
-    if block_size < 1:
-        raise InputError(f"the block size must be at least 1, not {block_size}")
+    if matching_size < 1:
+        raise InputError(f"the matching size must be at least 1, not {matching_size}")
 
 
 def require_permutation(graph: Graph) -> None:

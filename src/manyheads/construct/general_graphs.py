@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from manyheads.construct.assembly import assemble, de_embed
 from manyheads.construct.conditions import require_sizes, warn_if_narrow
-from manyheads.construct.signatures import RADEMACHER
-from manyheads.construct.split import Packing, pack
+from manyheads.construct.heads import RADEMACHER, assemble, de_embed
+from manyheads.construct.matchings import Packing, pack
 from manyheads.layer.layer import Layer
 from manyheads.problem.problem import Problem
 
@@ -15,16 +14,27 @@ def general(
     *,
     key_width: int,
     seed: int,
-    block_size: int | None = None,
+    matching_size: int | None = None,
     packing: Packing = "equitable",
 ) -> Layer:
-    """Algorithm 5: pack the relations into matchings of at most d_model (or the given size), one head for each.
+    """Algorithm 5: pack the relations into matchings of at most d_model relations, one head for each.
 
-    The `equitable` packing needs max(Δ, ⌈m'/B⌉) heads, the fewest possible; the paper's `lemma` up to ⌈m'/B⌉ + Δ.
+    Args:
+        problem: Any graph, and rows of about length one.
+        key_width: d_k, the width of a head, at least 1.
+        seed: Decides the signatures.
+        matching_size: B, the most relations of a head, at least 1; by default d_model.
+        packing: `equitable` takes max(Δ, ⌈m'/B⌉) heads, the fewest possible; `lemma`, as published, up to ⌈m'/B⌉ + Δ.
+
+    Returns:
+        A layer with the threshold d_k/2.
+
+    Raises:
+        InputError: A size is below 1.
     """
-    block_size = problem.d_model if block_size is None else block_size
-    require_sizes(key_width=key_width, block_size=block_size)
+    matching_size = problem.d_model if matching_size is None else matching_size
+    require_sizes(key_width=key_width, matching_size=matching_size)
     warn_if_narrow(problem)
     words = RADEMACHER.draw(problem.items, key_width, seed=seed)
-    matchings = pack(problem.graph, size=block_size, packing=packing)
+    matchings = pack(problem.graph, size=matching_size, packing=packing)
     return assemble([de_embed(problem.rows, matching, words) for matching in matchings], threshold=key_width / 2)

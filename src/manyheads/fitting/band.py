@@ -1,10 +1,10 @@
-"""Band: what the logits of a softmax layer have to keep to, so that every context of a length is decided rightly.
+"""Band: bounds on the logits of a softmax layer under which it decides every context of given lengths correctly.
 
-Let every head's logits of pairs without a relation lie within ±b, and a relation's in its best head above e. In a
-context of ℓ items such a pair then has a share of at most e^2b/(ℓ − 1 + e^2b) in each of h heads, and a relation, with
-r − 1 other targets of its source beside it, a share of at least 1/(r + (ℓ − r)·e^(b − e)) in its best head (laws.md,
-section 4). A threshold fits between where the second exceeds h times the first. So relations have to rise above a
-band of others, not only above a ceiling, by the ratio e/b: the smallest that will do is found here.
+Let every head's logits of pairs without a relation lie within ±b, and a relation's logit in its best head above e. Then
+in a context of ℓ items a pair without a relation has a share of at most e^2b/(ℓ − 1 + e^2b) in each of h heads. A
+relation, beside r − 1 other targets of its source, has a share of at least 1/(r + (ℓ − r)·e^(b − e)) in its best head
+(docs/reference/laws.md, section 4). A threshold exists where the second share exceeds h times the first. So relations
+have to rise above a band of other pairs by the ratio e/b. This module finds the smallest ratio that suffices.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import numpy as np
 
 from manyheads.errors import InputError
 
-NARROWEST = 1e-3  # half width that is looked at
-ROOM = 1.1  # the relation's share, over what all heads together may give another pair
+NARROWEST = 1e-3  # the smallest half width to try
+ROOM = 1.1  # the relation's share over the most that all heads together give another pair
 
 
 @dataclass(frozen=True)
@@ -29,13 +29,22 @@ class Band:
 
 
 def most_heads(*, degree: int, lengths: tuple[int, int]) -> int:
-    """The most heads for which there is a band: their shares of another pair add up to less than a relation's."""
+    """The most heads for which a band exists: their shares of another pair add up to less than a relation's share."""
     grown = math.exp(2 * NARROWEST)
     return math.ceil((lengths[0] - 1 + grown) / (ROOM * degree * grown)) - 1
 
 
 def narrowest_band(*, heads: int, degree: int, lengths: tuple[int, int]) -> Band:
-    """The band with the smallest ratio for so many heads, targets of a source and items of a context."""
+    """The band with the smallest ratio.
+
+    Args:
+        heads: The number of heads.
+        degree: r, the most targets of a source in one context.
+        lengths: The least and the greatest number of items in a context.
+
+    Raises:
+        InputError: No band exists for this number of heads.
+    """
     shortest, longest = lengths
     best: Band | None = None
     for half_width in np.geomspace(NARROWEST, 10, 400).tolist():

@@ -18,7 +18,7 @@ from manyheads.errors import InputError
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from manyheads.layer.vocabulary import Attention, Vocabulary
+    from manyheads.layer.vocabulary import RecognisedPair, Vocabulary
 
 PROMPT = "words> "
 MOST_SHOWN = 40  # lines; --json has all
@@ -79,7 +79,7 @@ def attention_answer(vocabulary: Vocabulary, words: tuple[str, ...]) -> Answer:
     )
 
 
-def _shown(vocabulary: Vocabulary, found: list[Attention], where: str) -> list[RenderableType]:
+def _shown(vocabulary: Vocabulary, found: list[RecognisedPair], where: str) -> list[RenderableType]:
     from rich.table import Table
     from rich.text import Text
 
@@ -97,7 +97,7 @@ def _shown(vocabulary: Vocabulary, found: list[Attention], where: str) -> list[R
     return [table, *more]
 
 
-def _fact(vocabulary: Vocabulary, one: Attention) -> dict[str, object]:
+def _fact(vocabulary: Vocabulary, one: RecognisedPair) -> dict[str, object]:
     return {
         "source": vocabulary.name(one.source),
         "target": vocabulary.name(one.target),
