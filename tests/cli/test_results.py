@@ -12,9 +12,9 @@ import pytest
 from support.runs import changed, make_run
 from support.sabotage import TINY, Sabotaged, tiny
 
-from manyheads.capacity import Point, Problem, threshold
+from manyheads.capacity import Point, StoredProblem, experiments, threshold
 from manyheads.cli import main
-from manyheads.cli.render.capacity_table import experiments, law_facts
+from manyheads.cli.render.capacity_table import law_facts
 from manyheads.sweep import Store, sweep
 
 
@@ -97,15 +97,15 @@ def test_the_capacities_in_a_store(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_no_law_goes_through_two_rules(capsys: pytest.CaptureFixture[str]) -> None:
-    def problem(items: int, key_budget: int, rule: str) -> Problem:
-        meaning = dict(make_run(items, 16, 1, 1, seed=0, rule=rule).fields)
-        return Problem(meaning, threshold([Point(1, key_budget, ((0, 1.0), (1, 1.0)))], target=0.99), 2, 2)
+    def problem(items: int, key_budget: int, rule: str) -> StoredProblem:
+        fields = dict(make_run(items, 16, 1, 1, seed=0, rule=rule).fields)
+        return StoredProblem(fields, threshold([Point(1, key_budget, ((0, 1.0), (1, 1.0)))], target=0.99), 2, 2)
 
     found = [problem(items, items // 4, "max") for items in (64, 128, 256)]
     found += [problem(items, items, "softmax") for items in (64, 128, 256)]
     by_max, by_softmax = experiments(found)
     assert (by_max.words, by_softmax.words) == ("rule max", "rule softmax")
-    assert by_softmax.laws[0].fit.slope == pytest.approx(4 * by_max.laws[0].fit.slope)
+    assert by_softmax.laws[0].regression.slope == pytest.approx(4 * by_max.laws[0].regression.slope)
     assert law_facts(by_max.laws[0], by_max)["among"] == {"rule": "max"}
     assert [one.words for one in experiments(found[:3])] == [""]
 

@@ -7,8 +7,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from manyheads.capacity.point import Point
-from manyheads.capacity.thresholds import POOL, threshold
+from manyheads.capacity.thresholds import POOL, Point, threshold
 
 NEIGHBOURHOOD = 2  # widths below a threshold that are tried although their neighbour failed: F1 is not monotone
 SETTLE = 0.25  # how far around D_K*, as a part of it, its conservative and optimistic bounds are looked for

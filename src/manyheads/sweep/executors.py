@@ -18,14 +18,22 @@ CONNECT_SECONDS = 5
 
 
 class Workers:
-    """An executor, kept from sweep to sweep and made anew when a run has killed one of its workers."""
+    """An executor, kept from sweep to sweep and replaced when a run has killed one of its workers.
+
+    Args:
+        make: Makes the executor.
+        slots: How many runs it trains at once.
+        together: Whether several short runs travel in one unit, because a unit costs more than a function call.
+        present: Whether there are workers at the moment.
+        release: Called at the end.
+    """
 
     def __init__(
         self,
         make: Callable[[], Executor],
         slots: int,
         *,
-        together: bool,  # whether short runs travel together, because a task costs more than a function call
+        together: bool,
         present: Callable[[], bool] = lambda: True,
         release: Callable[[], None] = lambda: None,
     ) -> None:
@@ -68,8 +76,8 @@ class Workers:
         self.close()
 
 
-class Borrowed(Workers):
-    """An executor of the caller's own, which is theirs to end; broken, it cannot be made anew."""
+class CallerExecutor(Workers):
+    """An executor that the caller made and will end. If it breaks it is not replaced."""
 
     def __init__(self, executor: Executor) -> None:
         super().__init__(lambda: executor, cores(), together=not isinstance(executor, ThreadPoolExecutor))

@@ -65,6 +65,17 @@ class Outcome:
     engine: str
 
     @property
+    def scores(self) -> dict[str, float | int | None]:
+        """The scores by the names that the store has."""
+        return {
+            "micro_f1": self.micro_f1,
+            "mse": self.mse,
+            "zero_mse": self.zero_mse,
+            "exact_errors": self.exact_errors,
+            "margin": self.margin,
+        }
+
+    @property
     def steps_per_second(self) -> float:
         """Training steps per second of wall time, evaluation included."""
         return self.steps / self.seconds

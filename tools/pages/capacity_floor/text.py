@@ -11,7 +11,7 @@ from statistics import median
 import numpy as np
 
 from manyheads.bounds import bit_key_budget, freedom_split
-from manyheads.capacity.regression import Fit, fit_through_origin
+from manyheads.capacity.regression import Regression, regression_through_origin
 from manyheads.papers import Scale, read_rows
 from manyheads.papers.exhibits.base_grid import INFERRED
 from manyheads.papers.panel import REGULAR, THRESHOLDS, complete
@@ -117,9 +117,9 @@ def page(tables: Tables) -> str:
     return fill(__file__, facts)
 
 
-def _regression(points: Sequence[Row]) -> Fit:
+def _regression(points: Sequence[Row]) -> Regression:
     x, y = (np.array([float(point[name]) for point in points]) for name in ("x", "floor"))
-    return fit_through_origin(x, y)
+    return regression_through_origin(x, y)
 
 
 def _power(points: Sequence[Row]) -> float:
@@ -128,7 +128,7 @@ def _power(points: Sequence[Row]) -> float:
     return float(np.polyfit(x, y, 1)[0])
 
 
-def _slope(fit: Fit) -> str:
+def _slope(fit: Regression) -> str:
     low, high = fit.slope_interval
     return f"{fit.slope:.3f} (95 % interval {low:.3f} … {high:.3f}, R² {fit.r_squared:.3f}, {fit.points} points)"
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from manyheads.block.block_run import BlockRun, Precision
-from manyheads.cli.options.outputs import require_ending
 from manyheads.cli.options.token_options import TokenOptions
 from manyheads.cli.options.vocabulary import (
     Device,
@@ -22,6 +21,7 @@ from manyheads.cli.options.vocabulary import (
     KeyWidth,
     Output,
     require_at_least,
+    require_ending,
     require_seed,
 )
 from manyheads.cli.render.answer import Answer, in_heads, pairs_table, shown_files

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from manyheads.cli.options.construction_options import ConstructionOptions
-from manyheads.cli.options.outputs import Outputs
 from manyheads.cli.options.problem_options import ProblemOptions
 from manyheads.cli.options.vocabulary import (
     CERTIFIED_LENGTH_HELP,
     Flag,
     Json,
     LengthRange,
+    Outputs,
     parse_context_length,
     require_at_least,
     require_seed,

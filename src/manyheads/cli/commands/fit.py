@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from manyheads.cli.options.outputs import Outputs
 from manyheads.cli.options.problem_options import ProblemOptions, RuleName
 from manyheads.cli.options.vocabulary import (
     CERTIFIED_LENGTH_HELP,
@@ -15,6 +14,7 @@ from manyheads.cli.options.vocabulary import (
     Flag,
     Json,
     LengthRange,
+    Outputs,
     parse_context_length,
     require_at_least,
     require_seed,

@@ -74,7 +74,6 @@ class MeasureCommand:
         check_pictures([self.picture], force=self.force)
         task = Task(*self.task.load_task(), context=self.training.context_length, target_rate=self.training.target_rate)
         rule = rule_named(self.training.rule)
-        goal.check(task, rule)  # before a store is made
         capacity = self._measure(task, rule, goal)
         written: list[Path] = []
         if self.picture is not None:
@@ -94,14 +93,14 @@ class MeasureCommand:
         from manyheads.sweep import Store
 
         heads, protocol = parse_heads(self.heads), self._protocol(task, rule, goal)
-        with open_workers(self.workers, self.dask) as workers, Store.write(self.store) as store:
+        with open_workers(self.workers, self.dask) as workers:
             try:
                 with watching(goal) as progress:
                     return measure(
                         task,
                         heads=heads,
                         seeds=self.seeds,
-                        store=store,
+                        store=self.store,
                         rule=rule,
                         protocol=protocol,
                         goal=goal,
@@ -111,7 +110,8 @@ class MeasureCommand:
                         progress=progress,
                     )
             except KeyboardInterrupt:
-                kept = sum(store.counts().values())
+                with Store.read(self.store) as store:
+                    kept = sum(store.counts().values())
                 raise KeyboardInterrupt(
                     f"interrupted; {kept} results are in {self.store}, and the same command goes on from there"
                 ) from None

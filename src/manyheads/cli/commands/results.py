@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import tyro
 
-from manyheads.cli.options.outputs import require_ending
 from manyheads.cli.options.vocabulary import (
     Flag,
     Force,
@@ -19,6 +18,7 @@ from manyheads.cli.options.vocabulary import (
     Whole,
     nearest,
     require_at_least,
+    require_ending,
 )
 from manyheads.cli.render.answer import Answer, shown_files
 from manyheads.errors import InputError
@@ -128,12 +128,12 @@ class ResultsCommand:
         )
 
     def _capacities(self, records: Sequence[Record]) -> Answer:
-        from manyheads.capacity import problems
+        from manyheads.capacity import experiments, stored_problems
         from manyheads.cli.commands.measure import parse_goal
-        from manyheads.cli.render.capacity_table import experiments, law_facts, problem_facts, shown_problems
+        from manyheads.cli.render.capacity_table import law_facts, problem_facts, shown_problems
 
         goal = parse_goal(self.goal)
-        found = experiments(problems(records, goal))
+        found = experiments(stored_problems(records, goal))
         return Answer(
             facts={
                 "problems": [problem_facts(problem) for experiment in found for problem in experiment.problems],

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from manyheads.capacity import Capacity, Goal, Law, Point, Problem, Threshold, fit_laws, threshold
+from manyheads.capacity import (
+    Capacity,
+    Experiment,
+    Goal,
+    MeasuredLaw,
+    Point,
+    StoredProblem,
+    Threshold,
+    threshold,
+)
 from manyheads.cli.render.answer import pairs_table, shown_files, shown_notes
 
 
@@ -107,46 +115,15 @@ def _fails(capacity: Capacity, point: Point) -> bool:
     return (float(point.values.sum()) + lacking) / capacity.seeds < capacity.goal.target
 
 
-def problem_facts(problem: Problem) -> dict[str, object]:
+def problem_facts(problem: StoredProblem) -> dict[str, object]:
     """A problem and its threshold."""
     return {"run": problem.fields, **asdict(problem.threshold), "seeds": problem.seeds, "runs": problem.runs}
 
 
-@dataclass(frozen=True)
-class Experiment:
-    """Problems that differ in nothing but their graphs and sizes, and the laws through them."""
-
-    differs: dict[str, object]  # from the store's other experiments: by these fields and values
-    problems: tuple[Problem, ...]
-    laws: tuple[Law, ...]
-
-    @property
-    def words(self) -> str:
-        """What sets it apart, for people."""
-        return ", ".join(f"{name} {value}" for name, value in self.differs.items())
-
-
-def experiments(found: Sequence[Problem]) -> list[Experiment]:
-    """The problems by experiment: a law through two rules, or two lengths of contexts, would be a law of neither."""
-    grouped: dict[str, list[Problem]] = {}
-    for problem in found:
-        grouped.setdefault(json.dumps(problem.experiment, sort_keys=True), []).append(problem)
-    fields = [dict(problems[0].experiment) for problems in grouped.values()]
-    names = sorted({name for one in fields for name in one if len({repr(other.get(name)) for other in fields}) > 1})
-    return [
-        Experiment(
-            {name: one.get(name) for name in names},
-            tuple(problems),
-            tuple(fit_laws([measured for problem in problems if (measured := problem.measured) is not None])),
-        )
-        for one, problems in zip(fields, grouped.values(), strict=True)
-    ]
-
-
-def law_facts(law: Law, experiment: Experiment) -> dict[str, object]:
+def law_facts(law: MeasuredLaw, experiment: Experiment) -> dict[str, object]:
     """A law, its fit, and which of the store's experiments it goes through."""
-    said = {"quantity": law.quantity, "against": law.against, "through_origin": law.through_origin, **asdict(law.fit)}
-    return said | {"among": experiment.differs}
+    said = {"quantity": law.quantity, "against": law.against, "through_origin": law.through_origin}
+    return said | asdict(law.regression) | {"among": experiment.differs}
 
 
 def shown_problems(found: Sequence[Experiment], goal: Goal) -> list[RenderableType]:
@@ -162,7 +139,7 @@ def shown_problems(found: Sequence[Experiment], goal: Goal) -> list[RenderableTy
     return shown
 
 
-def _problems(found: Sequence[Problem], goal: Goal) -> Table:
+def _problems(found: Sequence[StoredProblem], goal: Goal) -> Table:
     table = Table(box=None, padding=(0, 1, 0, 0), title=f"smallest key budgets for {goal}", title_justify="left")
     for name in ("items", "d_model", "graph", "rule", "steps", "seeds", "runs", "D_K*", "range", "h*", "range"):
         table.add_column(name, justify="left" if name in ("graph", "rule") else "right", no_wrap=True)
@@ -177,12 +154,12 @@ def _problems(found: Sequence[Problem], goal: Goal) -> Table:
     return table
 
 
-def _laws(laws: Sequence[Law]) -> Table:
+def _laws(laws: Sequence[MeasuredLaw]) -> Table:
     table = Table(box=None, padding=(0, 1, 0, 0), title="laws, least squares, 95 % intervals", title_justify="left")
     for name in ("", "against", "slope", "intercept", "R²", "uncentred"):
         table.add_column(name, justify="left" if name in ("", "against") else "right", no_wrap=True)
     for law in laws:
-        fit = law.fit
+        fit = law.regression
         table.add_row(
             law.quantity,
             law.against,

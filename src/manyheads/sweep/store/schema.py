@@ -4,16 +4,16 @@ from __future__ import annotations
 
 APPLICATION_ID = 0x6D686472  # "mhdr" in the file's header: this SQLite file is a manyheads store
 
-# What plain SQL wants as columns SQLite itself reads off the JSON of run and scores: the two cannot disagree.
+# SQLite itself computes the columns that plain SQL filters by from the JSON of run and scores: the two agree always.
 MIGRATIONS: tuple[str, ...] = (
     """
     CREATE TABLE results (
         id           TEXT NOT NULL,     -- 16 hexadecimal digits of the SHA-256 of `run`
-        kind         TEXT NOT NULL,     -- what is trained: layer
-        engine       TEXT NOT NULL,     -- native or reference
+        kind         TEXT NOT NULL,     -- layer, block, retrieval, or a kind of trial
+        engine       TEXT NOT NULL,     -- native, reference, folded-DEVICE or python
         status       TEXT NOT NULL,     -- converged, limit, diverged, timeout, cancelled, failed, quarantined
-        run          TEXT NOT NULL,     -- JSON: every field of the run, defaults settled
-        scores       TEXT NOT NULL,     -- JSON: what was measured; null where it could not be
+        run          TEXT NOT NULL,     -- JSON: every field of the run, defaults resolved
+        scores       TEXT NOT NULL,     -- JSON: the scores by name; null where one could not be measured
         items        INTEGER GENERATED ALWAYS AS (json_extract(run, '$.items')) STORED,
         d_model      INTEGER GENERATED ALWAYS AS (json_extract(run, '$.d_model')) STORED,
         heads        INTEGER GENERATED ALWAYS AS (json_extract(run, '$.heads')) STORED,
@@ -31,7 +31,7 @@ MIGRATIONS: tuple[str, ...] = (
         margin       REAL GENERATED ALWAYS AS (json_extract(scores, '$.margin')) STORED,           -- the certificate's
         steps        INTEGER,           -- optimiser steps made
         seconds      REAL,              -- wall time of the run
-        error        TEXT,              -- what went wrong, where something did
+        error        TEXT,              -- the reason, if the run failed
         attempts     INTEGER NOT NULL,  -- how often the run was started
         version      TEXT NOT NULL,     -- of manyheads
         machine      TEXT NOT NULL,     -- JSON: processor, cores, system, compiler, versions

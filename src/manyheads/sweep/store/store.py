@@ -66,6 +66,14 @@ class Store:
         return cls(path, connection, lock)
 
     @classmethod
+    def temporary(cls) -> Store:
+        """A store in memory, gone once it is closed."""
+        # the sweep reads and writes from the thread that made it
+        connection = sqlite3.connect(":memory:", isolation_level=None)
+        _upgrade(connection)
+        return cls(Path(":memory:"), connection, None)
+
+    @classmethod
     def read(cls, path: Path) -> Store:
         """Open for reading only; an older store is brought up to date in memory, its file left as it is."""
         if not path.exists():
@@ -96,16 +104,9 @@ class Store:
             f"INSERT INTO results ({', '.join(COLUMNS)}) VALUES ({places}) "
             f"ON CONFLICT (id, engine) DO UPDATE SET {updates} WHERE results.status NOT IN ({finished})"
         )
-        rows = [tuple(getattr(record, name) for name in COLUMNS) for record in records]
+        rows = [record.columns() for record in records]
         with _reported(self.path), self._transaction():
             self._connection.executemany(statement, rows)
-
-    def statuses(self, engine: str, ids: Sequence[str]) -> dict[str, tuple[str, int]]:
-        """Status and attempts, by id, of those of the runs that the store knows for this engine."""
-        query = f"SELECT id, status, attempts FROM results WHERE engine = ? AND {_AMONG}"
-        with _reported(self.path):
-            rows = self._connection.execute(query, (engine, json.dumps(ids)))
-            return {name: (status, attempts) for name, status, attempts in rows}
 
     def records(
         self, where: Mapping[str, str | int] | None = None, *, ids: Sequence[str] | None = None, limit: int = -1
@@ -125,7 +126,7 @@ class Store:
         chosen = f"SELECT rowid FROM results WHERE {' AND '.join(conditions) or '1'} ORDER BY {order} LIMIT ?"
         query = f"SELECT {', '.join(COLUMNS)} FROM results WHERE rowid IN ({chosen}) ORDER BY {order}"
         with _reported(self.path):
-            return [Record(*row) for row in self._connection.execute(query, (*values, limit))]
+            return [Record.from_columns(row) for row in self._connection.execute(query, (*values, limit))]
 
     def counts(self) -> dict[str, int]:
         """How many results there are of each status."""
