@@ -89,7 +89,7 @@ def test_a_kind_goes_through_every_command(
     problem = ["--graph", graph, "--embedding", embedding]
     layer, store = str(tmp_path / "layer.safetensors"), str(tmp_path / "r.db")
     wide = ["--graph", graph, "--embedding", f"{embedding.partition(':')[0]}:1024"]  # a construction needs room
-    compiled = answer(capsys, "compile", *wide, "--key-width", "400", "--block-size", "8")
+    compiled = answer(capsys, "compile", *wide, "--key-width", "400", "--matching-size", "8")
     assert compiled["certificate"]["verdict"] == "holds"
     fitted = answer(capsys, "fit", *problem, "--heads", "4", "--key-width", "8", "-o", layer)
     assert fitted["certificate"]["verdict"] == "holds"
