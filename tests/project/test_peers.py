@@ -40,7 +40,7 @@ def taught(written: str) -> Any:
     """PyTorch's layer after the same contexts."""
     pytest.importorskip("torch")
     eager = peer("eager_torch")
-    layer, positive_weight = eager.WRITTEN[written](RUN), eager.torch.tensor(RUN.context - 1.0)
+    layer, positive_weight = eager.WRITTEN[written](RUN), eager.torch.tensor(RUN.task.context - 1.0)
     for x, y in eager.prepared(training_data(RUN), 0, STEPS):
         eager.learn(layer, x, y, positive_weight)
     return layer
