@@ -38,12 +38,11 @@ from manyheads.fitting import (
     smallest_fit,
     suitable_map,
 )
-from manyheads.fitting.band import most_heads, narrowest_band
+from manyheads.fitting.descent import fewer_heads_start, narrowed_start, random_start
 from manyheads.fitting.folding import unfold
 from manyheads.fitting.layer_fit import MappedProblem
 from manyheads.fitting.options import suitable_descent
-from manyheads.fitting.shapes import splits
-from manyheads.fitting.starts import fewer_heads_start, narrowed_start, random_start
+from manyheads.fitting.shapes import most_heads, narrowest_band, splits
 from manyheads.layer.rules import MAX, SOFTMAX, SUM
 from manyheads.problem.problem import Problem
 

@@ -1,10 +1,16 @@
 """The paper's explicit constructions: from a problem to a layer that recognises its graph."""
 
 from manyheads.certificate.certificate import calibrate
-from manyheads.construct.compressive_rows import compressive
-from manyheads.construct.conditions import ConditionWarning
-from manyheads.construct.general_graphs import general
-from manyheads.construct.heads import RADEMACHER, Bernoulli, Rademacher, Signatures, assemble, de_embed
+from manyheads.construct.de_embedding import compressive, general
+from manyheads.construct.heads import (
+    RADEMACHER,
+    Bernoulli,
+    ConditionWarning,
+    Rademacher,
+    Signatures,
+    assemble,
+    de_embed,
+)
 from manyheads.construct.incoherent_rows import (
     Constants,
     MatchingChoice,

@@ -12,8 +12,16 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from manyheads.certificate import Certificate, certify
-from manyheads.construct.conditions import ConditionWarning, require_permutation, require_sizes
-from manyheads.construct.heads import RADEMACHER, Bernoulli, Signatures, assemble, de_embed
+from manyheads.construct.heads import (
+    RADEMACHER,
+    Bernoulli,
+    ConditionWarning,
+    Signatures,
+    assemble,
+    de_embed,
+    require_permutation,
+    require_sizes,
+)
 from manyheads.construct.matchings import split_sources
 from manyheads.errors import InputError
 from manyheads.layer.layer import Layer

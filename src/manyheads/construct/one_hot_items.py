@@ -11,8 +11,7 @@ import numpy as np
 from jaxtyping import Float, Float64, Int
 from numpy import ndarray
 
-from manyheads.construct.conditions import require_permutation, require_sizes
-from manyheads.construct.heads import Bernoulli, Signatures, assemble, de_embed
+from manyheads.construct.heads import Bernoulli, Signatures, assemble, de_embed, require_permutation, require_sizes
 from manyheads.errors import InputError
 from manyheads.layer.layer import Layer
 from manyheads.problem.problem import Problem

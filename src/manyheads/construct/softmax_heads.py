@@ -15,8 +15,7 @@ from dataclasses import dataclass
 
 from manyheads.certificate import Certificate, certify
 from manyheads.certificate.certificate import calibrate
-from manyheads.construct.conditions import require_permutation, require_sizes, warn_if_narrow
-from manyheads.construct.heads import RADEMACHER, assemble, de_embed
+from manyheads.construct.heads import RADEMACHER, assemble, de_embed, require_permutation, require_sizes, warn_if_narrow
 from manyheads.construct.matchings import split_sources
 from manyheads.errors import InputError
 from manyheads.layer.layer import Layer

@@ -13,12 +13,10 @@ from numpy import ndarray
 from manyheads.certificate import Certificate, certify
 from manyheads.certificate.certificate import calibrate
 from manyheads.errors import InputError
-from manyheads.fitting.band import Band, most_heads, narrowest_band
-from manyheads.fitting.descent import DescentResult, Engine, Weights
+from manyheads.fitting.descent import DescentResult, Engine, Weights, random_start, shrunk_start
 from manyheads.fitting.folding import Map, fold, levelling_map, linear_map, map_rows, unfold
 from manyheads.fitting.options import FitOptions, FitProgress, suitable_descent
-from manyheads.fitting.shapes import require_possible
-from manyheads.fitting.starts import random_start, shrunk_start
+from manyheads.fitting.shapes import Band, most_heads, narrowest_band, require_possible
 from manyheads.layer.layer import Layer
 from manyheads.layer.rules import MAX, SOFTMAX
 from manyheads.problem.problem import Problem

@@ -13,11 +13,18 @@ from itertools import chain
 import numpy as np
 
 from manyheads.certificate import Certificate
-from manyheads.fitting.descent import DescentResult, Engine, Weights
+from manyheads.fitting.descent import (
+    DescentResult,
+    Engine,
+    Weights,
+    fewer_heads_start,
+    narrowed_start,
+    random_start,
+    shrunk_start,
+)
 from manyheads.fitting.layer_fit import CHAIN, MappedProblem
 from manyheads.fitting.options import FitOptions, ShapeTrial, Start, suitable_descent
 from manyheads.fitting.shapes import least_key_budget, predicted_shape, require_possible, splits
-from manyheads.fitting.starts import fewer_heads_start, narrowed_start, random_start, shrunk_start
 from manyheads.layer.layer import Layer
 from manyheads.problem.problem import Problem
 

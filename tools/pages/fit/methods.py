@@ -20,8 +20,7 @@ from manyheads._native import Fitting64
 from manyheads.construct import compressive
 from manyheads.construct.matchings import equitable_matchings, split_by_head
 from manyheads.fitting import Descent, linear_map, map_rows
-from manyheads.fitting.descent import Engine, Weights
-from manyheads.fitting.starts import SCALE, random_start, shrunk_start
+from manyheads.fitting.descent import SCALE, Engine, Weights, random_start, shrunk_start
 from manyheads.problem.problem import Problem
 
 Method = Callable[[Graph, ndarray, int, int, int], bool]

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
+from manyheads.cli.options.option_types import Json, Labels, LayerFile, Tensor
 from manyheads.cli.options.problem_options import read_embedding_file
-from manyheads.cli.options.vocabulary import Json, Labels, LayerFile, Tensor
 from manyheads.cli.render.answer import Answer, rendered
 from manyheads.errors import InputError
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from manyheads.block.block_run import BlockRun, Precision
-from manyheads.cli.options.token_options import TokenOptions
-from manyheads.cli.options.vocabulary import (
+from manyheads.cli.options.option_types import (
     Device,
     Flag,
     Force,
@@ -24,6 +23,7 @@ from manyheads.cli.options.vocabulary import (
     require_ending,
     require_seed,
 )
+from manyheads.cli.options.token_options import TokenOptions
 from manyheads.cli.render.answer import Answer, in_heads, pairs_table, shown_files
 from manyheads.errors import InputError
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from manyheads.cli.options.construction_options import ConstructionOptions
-from manyheads.cli.options.problem_options import ProblemOptions
-from manyheads.cli.options.vocabulary import (
+from manyheads.cli.options.option_types import (
     CERTIFIED_LENGTH_HELP,
     Flag,
     Json,
@@ -20,6 +19,7 @@ from manyheads.cli.options.vocabulary import (
     require_seed,
     whole_number,
 )
+from manyheads.cli.options.problem_options import ProblemOptions
 from manyheads.cli.render.answer import Answer, shown_files, shown_notes
 from manyheads.errors import InputError
 
@@ -105,7 +105,7 @@ class CompileCommand:
     def _smallest(self, problem: Problem, provenance: dict[str, str | int]) -> Answer:
         """Search with the paper's threshold and with the best; the layer is the smallest that certifies."""
         from manyheads.cli.render.layer_table import layer_facts, search_facts, shown_certificate, shown_search
-        from manyheads.construct.conditions import require_permutation
+        from manyheads.construct.heads import require_permutation
 
         if self.construction.name == "compressive":
             require_permutation(problem.graph)

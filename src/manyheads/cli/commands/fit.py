@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from manyheads.cli.options.problem_options import ProblemOptions, RuleName
-from manyheads.cli.options.vocabulary import (
+from manyheads.cli.options.option_types import (
     CERTIFIED_LENGTH_HELP,
     File,
     Flag,
@@ -20,6 +19,7 @@ from manyheads.cli.options.vocabulary import (
     require_seed,
     require_time,
 )
+from manyheads.cli.options.problem_options import ProblemOptions, RuleName
 from manyheads.cli.render.answer import Answer, pairs_table, shown_files
 from manyheads.errors import InputError
 

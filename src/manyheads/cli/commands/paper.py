@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from manyheads.cli.options.block_options import BlockOptions
-from manyheads.cli.options.vocabulary import Dask, File, Flag, Json, StoreFile, WorkerCount, open_workers
+from manyheads.cli.options.option_types import Dask, File, Flag, Json, StoreFile, WorkerCount, open_workers
 from manyheads.cli.render.answer import Answer, shown_files
 from manyheads.errors import InputError
 from manyheads.machine import cores

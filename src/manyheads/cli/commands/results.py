@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import tyro
 
-from manyheads.cli.options.vocabulary import (
+from manyheads.cli.options.option_types import (
     Flag,
     Force,
     GoalWord,

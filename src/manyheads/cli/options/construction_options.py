@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from manyheads.cli.options.vocabulary import finite_number, require_seed, whole_number
+from manyheads.cli.options.option_types import finite_number, require_seed, whole_number
 from manyheads.errors import InputError
 
 if TYPE_CHECKING:
