@@ -22,7 +22,7 @@ POOL = 0.10
 
 @dataclass(frozen=True)
 class Point:
-    """The scores of one (heads, key_width), one a seed; a seed that did not finish is absent, not zero."""
+    """The scores of one (heads, key_width), one a seed; a seed without a score is absent, not zero."""
 
     heads: int
     key_width: int
@@ -48,7 +48,7 @@ class Point:
 
     @cached_property
     def values(self) -> Float64[ndarray, " seeds"]:
-        """The scores alone, in the order of their seeds."""
+        """The scores without the seeds, in the order of the seeds."""
         return np.array([score for _, score in self.scores], dtype=np.float64)
 
     @cached_property
@@ -58,7 +58,7 @@ class Point:
 
     @cached_property
     def interval(self) -> tuple[float, float]:
-        """The paper's 95 % t-interval of the mean (App. A.2); one seed alone says nothing of the spread.
+        """The paper's 95 % t-interval of the mean (App. A.2); one seed does not show the spread.
 
         >>> low, high = Point(2, 7, ((0, 0.98), (1, 1.0))).interval
         >>> round(low, 3), round(high, 3)
@@ -71,7 +71,7 @@ class Point:
         return (self.mean - half, self.mean + half)
 
 
-@cache  # scipy takes longer for it than for everything else of a point
+@cache  # slower than the rest of a point
 def _quantile(freedom: int) -> float:
     return float(stdtrit(freedom, (1 + CONFIDENCE) / 2))
 
@@ -87,14 +87,14 @@ def points(scores: Iterable[tuple[int, int, int, float]]) -> list[Point]:
 
 @dataclass(frozen=True)
 class Threshold:
-    """Where the score passes the target: None where no tested point does."""
+    """The key budget and head count at which the score reaches the target; None if no tested point reaches it."""
 
     key_budget: int | None  # central: the mean reaches the target
     low: int | None  # optimistic: the upper end of the interval does
     high: int | None  # conservative: the lower end of the interval does
     heads: int | None  # h*, the head count at the central value
-    heads_low: int | None  # the smallest and
-    heads_high: int | None  # the largest head count not significantly different from h*
+    heads_low: int | None  # the smallest head count not significantly different from h*
+    heads_high: int | None  # the largest
 
     @property
     def key_width(self) -> int | None:
@@ -103,7 +103,12 @@ class Threshold:
 
 
 def threshold(points: Sequence[Point], *, target: float = TARGET) -> Threshold:
-    """D_K* central, optimistic and conservative, with h* and its range."""
+    """D_K* central, optimistic and conservative, with h* and its range.
+
+    Args:
+        points: The tested points; a point without scores does not count.
+        target: The mean score that counts as working.
+    """
     scored = [point for point in points if point.scores]
     best = _best([point for point in scored if point.mean >= target])
     retained = [] if best is None else _retained(scored, best)
@@ -142,6 +147,6 @@ def differs(one: Point, other: Point) -> bool:
     # a constant, non-zero difference has no spread: t is infinite, p is zero
     if np.ptp(differences) == 0:
         return True
-    # what scipy.stats.ttest_1samp says, without its checks: a search asks thousands of times
+    # scipy.stats.ttest_1samp without its checks: a search calls it thousands of times
     t = differences.mean() / (differences.std(ddof=1) / math.sqrt(len(common)))
     return bool(2 * stdtr(len(common) - 1, -abs(t)) <= SIGNIFICANCE)

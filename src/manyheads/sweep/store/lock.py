@@ -1,4 +1,4 @@
-"""WriterLock: one writer for a store, held by the kernel, so that a crash of the writer frees it."""
+"""WriterLock: one writer for a store. The operating system holds the lock, so that a crash of the writer frees it."""
 
 from __future__ import annotations
 
@@ -15,13 +15,17 @@ from manyheads.errors import InputError
 
 @dataclass(frozen=True)
 class WriterLock:
-    """An open, locked file beside the store; its text names the holder for whoever comes second."""
+    """An open, locked file beside the store; its text names the holder."""
 
     descriptor: int
 
     @classmethod
     def acquire(cls, store: Path) -> WriterLock:
-        """Take the lock, or say who has it."""
+        """Take the lock.
+
+        Raises:
+            InputError: Another process has the lock; the message names it.
+        """
         path = store.with_name(store.name + ".lock")
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -39,7 +43,7 @@ class WriterLock:
         return cls(descriptor)
 
     def release(self) -> None:
-        """Let the next writer in; the file stays, since removing it would race with them."""
+        """Release the lock. The file stays: a next writer may have opened it already."""
         os.close(self.descriptor)
 
 

@@ -1,4 +1,4 @@
-"""Store: one SQLite file that keeps every outcome, whatever happens to the process that writes it."""
+"""Store: one SQLite file that keeps every record, also if the process that writes it dies."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from manyheads.sweep.store.record import COLUMNS, FINISHED, Record
 from manyheads.sweep.store.schema import APPLICATION_ID, MIGRATIONS, VERSION
 
 SQLITE_HEADER = b"SQLite format 3\0"
-PATIENCE = 60.0  # seconds a writer waits for readers, and they for it
+PATIENCE = 60.0  # seconds that a writer waits for readers, and a reader for the writer
 FILTERS = (
     "kind",
     "items",
@@ -33,7 +33,7 @@ FILTERS = (
 
 
 class StoreError(InputError):
-    """The store cannot be used as asked; what it held before is untouched."""
+    """The store cannot be used; its file is unchanged."""
 
 
 class Store:
@@ -80,7 +80,7 @@ class Store:
             raise StoreError(f"there is no store at {path}")
         version = _version(path)
         with _reported(path):
-            # not mode=ro: what a killed writer has left half-done can be undone only by who may write
+            # not mode=ro: only a connection that may write can undo the unfinished work of a killed writer
             uri = f"{path.resolve().as_uri()}?mode=rw"
             connection = sqlite3.connect(uri, uri=True, timeout=PATIENCE, isolation_level=None)
             if version < VERSION:
@@ -122,7 +122,7 @@ class Store:
             conditions.append(_AMONG)
             values.append(json.dumps(ids))
         order = "items, d_model, graph, degree, rule, heads, key_width, seed, engine"
-        # which rows, from the index alone; then these rows
+        # the index gives the rows in order; only then are they read
         chosen = f"SELECT rowid FROM results WHERE {' AND '.join(conditions) or '1'} ORDER BY {order} LIMIT ?"
         query = f"SELECT {', '.join(COLUMNS)} FROM results WHERE rowid IN ({chosen}) ORDER BY {order}"
         with _reported(self.path):
@@ -135,7 +135,7 @@ class Store:
             return dict(self._connection.execute(query))
 
     def close(self) -> None:
-        """Close the file and let the next writer in."""
+        """Close the file and release the lock."""
         self._connection.close()
         if self._lock is not None:
             self._lock.release()
@@ -200,7 +200,7 @@ def _upgrade(connection: sqlite3.Connection) -> None:
 
 @contextmanager
 def _reported(path: Path) -> Iterator[None]:
-    """Say in one sentence what SQLite or the disk refused."""
+    """Turn an error of SQLite or the disk into one sentence."""
     try:
         yield
     except sqlite3.Error as error:
