@@ -80,7 +80,7 @@ def autograd(case: Case, query: ndarray, key: ndarray, threshold: float, context
     with torch.no_grad():
         for part, value in zip(exact.weights, (query, key, threshold), strict=True):
             part.copy_(torch.as_tensor(value, dtype=torch.float64))
-    loss, teaches = exact.task.losses(exact.weights, torch.tensor(context[None].astype(np.int64)))
+    loss, teaches = exact.terms.losses(exact.weights, torch.tensor(context[None].astype(np.int64)))
     gradients = torch.autograd.grad(loss.sum(), exact.adamw.parameters)
     by_threshold = float(gradients[2][0]) if len(gradients) == 3 else 0.0
     return loss.item() if teaches else np.nan, gradients[0][0].numpy(), gradients[1][0].numpy(), by_threshold
@@ -211,7 +211,7 @@ def test_of_equal_heads_the_first_learns_in_both(precision: str, context: int) -
 
 
 def transition(seed: int, **altered: Any) -> Run:
-    """In the middle of the transition, reached soon by a large learning rate; seeds differ most for their mean there."""
+    """In the middle of the transition, where seeds differ most; a large learning rate reaches it soon."""
     protocol = {
         "steps": 700, "validate_every": 350, "learning_rate": 3e-3, "validation_contexts": 50, "test_contexts": 400
     } | altered  # fmt: skip

@@ -20,7 +20,7 @@ from manyheads.training.reference.losses import LearnedWeights, LossTerms
 from manyheads.training.run import Run
 
 NUMBERS_AT_ONCE = 1 << 24
-"""How many numbers an evaluation may hold; it takes as many contexts at a time as that allows."""
+"""The most numbers of an evaluation at a time; it limits the contexts of one call."""
 
 
 class LayerBatch:
@@ -52,7 +52,7 @@ class LayerBatch:
         self.step = 0
 
     def advance(self, count: int) -> Float64[ndarray, "count runs"]:
-        """Take so many steps and return their losses, NaN where a context taught nothing.
+        """Take `count` steps and return their losses, NaN where a context has no valid position.
 
         A run whose loss is not finite is active no longer, and is not updated by it.
         """
@@ -96,7 +96,7 @@ class LayerBatch:
 
 
 def _shape(run: Run) -> dict[str, int | float | str]:
-    """What all runs of a batch have in common."""
+    """The fields that all runs of a batch have in common."""
     own = ("seed", "problem_seed", "graph", "embedding")
     return {name: value for name, value in run.fields.items() if name not in own}
 
