@@ -9,6 +9,7 @@ import resource
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from time import perf_counter
 
 import numpy as np
@@ -16,12 +17,13 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from manyheads.block import BlockRun, table_of, task_of
-from manyheads.block.block_batch import Batch
-from manyheads.block.block_weights import initial_weights
-from manyheads.block.encoding import encode
-from manyheads.block.textbook import logits
+from manyheads.block.block_batch import BlockBatch
+from manyheads.block.block_network import encode, initial_weights
 from manyheads.machine import machine
 from manyheads.training.data import Stream
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+from support.textbook_block import textbook_logits
 
 THREADS = 2
 ROUNDS, STEPS = 5, 8  # the quickest of so many rounds counts, of so many steps each
@@ -29,25 +31,27 @@ SPEED_UP, GIBIBYTES = 4, 4  # wanted
 
 
 class Textbook:
-    """The same run by the textbook block and torch's AdamW, examples drawn and encoded the same way."""
+    """The same run by the textbook block and torch's AdamW, with examples generated and encoded the same way."""
 
     def __init__(self, run: BlockRun) -> None:
         self.run, self.task, self.table = run, task_of(run), torch.from_numpy(table_of(run))
         first = initial_weights(run)
-        self.weights = first.rebuilt(tensor.float().requires_grad_() for tensor in first.named().values())
-        parameters = self.weights.named().values()
+        self.weights = first.with_tensors(tensor.float().requires_grad_() for tensor in first.by_name().values())
+        parameters = self.weights.by_name().values()
         self.adamw = torch.optim.AdamW(parameters, lr=run.learning_rate, weight_decay=run.weight_decay, fused=True)
         self.step = 0
 
     def advance(self, count: int) -> np.ndarray:
-        """Take so many steps and return their losses."""
+        """Take `count` training steps and return their losses."""
         drawn = self.task.batches(Stream.TRAIN, self.step, count, size=self.run.batch)
         losses = np.empty((count, 1))
         for n in range(count):
             part = slice(n * self.run.batch, (n + 1) * self.run.batch)
             queries, pairs, labels = (torch.from_numpy(a[part]) for a in (drawn.queries, drawn.pairs, drawn.labels))
             x = encode(self.table[None], queries[None], pairs[None])[0]
-            loss = cross_entropy(logits(self.weights, x, self.table, norm_epsilon=self.run.norm_epsilon), labels)
+            loss = cross_entropy(
+                textbook_logits(self.weights, x, self.table, norm_epsilon=self.run.norm_epsilon), labels
+            )
             self.adamw.zero_grad()
             loss.backward()
             self.adamw.step()
@@ -60,7 +64,7 @@ def step() -> None:
     torch.set_num_threads(THREADS)
     for heads in (1, 4, 8):
         run = BlockRun(items=2048, d_model=576, heads=heads, key_width=256 // heads, seed=0)
-        folded, textbook = Batch([run], [table_of(run)]), Textbook(run)
+        folded, textbook = BlockBatch([run], [table_of(run)]), Textbook(run)
         np.testing.assert_allclose(folded.advance(STEPS), textbook.advance(STEPS), rtol=1e-3)  # the same training
         best = {"folded": np.inf, "textbook": np.inf}
         for _ in range(ROUNDS):  # in turns, so that a slow moment of the machine meets both
@@ -84,7 +88,7 @@ def memory() -> None:
 def paper_size() -> None:
     torch.set_num_threads(THREADS)
     run = BlockRun(items=6144, d_model=768, heads=8, key_width=64, seed=0)
-    batch = Batch([run], [table_of(run)])
+    batch = BlockBatch([run], [table_of(run)])
     batch.advance(2)
     begun = perf_counter()
     batch.advance(4)

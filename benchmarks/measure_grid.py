@@ -60,7 +60,10 @@ def main(path: Path, table: Path | None) -> None:
 def grid_reach(like: Run) -> int:
     """Twice the smallest key budget that the degrees-of-freedom law predicts."""
     relations = like.items * like.degree
-    widths = {heads: freedom_key_width(like.items, relations, like.d_model, heads) for heads in HEADS}
+    widths = {
+        heads: freedom_key_width(items=like.items, relations=relations, d_model=like.d_model, heads=heads)
+        for heads in HEADS
+    }
     return 2 * min(heads * width for heads, width in widths.items() if width is not None)
 
 

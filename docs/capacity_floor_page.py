@@ -49,9 +49,13 @@ def summarise(rows: Sequence[Row]) -> list[Row]:
                 "highest": max(budgets),
                 "heads": sorted(row["heads"] for row in found),
                 "paper": INFERRED.get((items, d_model)) if family == "base" else None,
-                "law": 0.46 * x if family == "regular" else paper_key_budget(items, relations, d_model),
+                "law": 0.46 * x
+                if family == "regular"
+                else paper_key_budget(items=items, relations=relations, d_model=d_model),
                 "freedom": _freedom(items, relations, d_model),
-                "bits": bit_key_budget(items, relations, d_model, bits=32, permutation=family != "regular"),
+                "bits": bit_key_budget(
+                    items=items, relations=relations, d_model=d_model, bits=32, permutation=family != "regular"
+                ),
                 "x": x,
                 "measured": measured.get((family == "regular", items, d_model, degree)),
             }
@@ -72,7 +76,7 @@ def measured_thresholds(path: Path) -> dict[tuple[bool, int, int, int], int | No
 
 def _freedom(items: int, relations: int, d_model: int) -> int | None:
     """The smallest D_K that the degrees of freedom predict, over all head counts."""
-    found = freedom_split(items, relations, d_model)
+    found = freedom_split(items=items, relations=relations, d_model=d_model)
     return found and found[0] * found[1]
 
 

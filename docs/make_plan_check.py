@@ -93,7 +93,10 @@ def problems(seed: int, count: int, *, rule: Aggregation = "max") -> list[Proble
 
 def measured(problem: Problem, store: Store, *, also: Sequence[int] = ()) -> Row:
     """D_K* over the head counts that the law does not rule out, and over those named."""
-    widths = {h: freedom_key_width(problem.items, problem.relations, problem.d_model, h) for h in (*HEADS, *also)}
+    widths = {
+        h: freedom_key_width(items=problem.items, relations=problem.relations, d_model=problem.d_model, heads=h)
+        for h in (*HEADS, *also)
+    }
     budgets = {h: h * width for h, width in widths.items() if width is not None}
     least = min(budgets.values(), default=0)
     heads = [h for h, budget in budgets.items() if budget <= NEAR * least or h in also]
@@ -131,7 +134,7 @@ def calibrate(store: Store, only: int | None) -> None:
 def advised(problem: Problem) -> Plan | None:
     """The present advice; none where the law sees no way."""
     try:
-        return plan(problem.relations, problem.items, problem.d_model)
+        return plan(relations=problem.relations, items=problem.items, d_model=problem.d_model)
     except InputError:
         return None
 
@@ -166,7 +169,10 @@ def fit() -> None:
 
 
 def _features(rows: Sequence[Row]) -> tuple[np.ndarray, np.ndarray]:
-    features = [prediction.features(row["items"], row["items"] * row["degree"], row["d_model"]) for row in rows]
+    features = [
+        prediction.features(items=row["items"], relations=row["items"] * row["degree"], d_model=row["d_model"])
+        for row in rows
+    ]
     return np.array(features), np.log([row["measured"] for row in rows])
 
 

@@ -5,16 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 from dataclasses import asdict, fields, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from manyheads.block import BlockRun, table_of, task_of
+from manyheads.block import BlockRun
 from manyheads.errors import InputError
-from manyheads.files import read_embedding, write_embedding
-from manyheads.training import Run, fingerprint
+from manyheads.training import Run
 
 BASE = BlockRun(items=64, d_model=16, heads=4, key_width=5, seed=3)
 CHANGED: dict[str, Any] = {
@@ -72,15 +70,6 @@ def test_only_training_needs_torch() -> None:
     assert done.stdout == "False\n"
 
 
-def test_all_splits_of_a_seed_meet_the_same_problem() -> None:
-    other = replace(BASE, heads=2, key_width=9, steps=7, batch=3)
-    np.testing.assert_array_equal(task_of(BASE).successors, task_of(other).successors)
-    np.testing.assert_array_equal(table_of(BASE), table_of(other))
-    assert table_of(BASE).shape == (65, 16)
-    assert (table_of(BASE) != table_of(replace(BASE, seed=4))).any()
-    np.testing.assert_array_equal(table_of(BASE), table_of(replace(BASE, seed=4, problem_seed=3)))
-
-
 @pytest.mark.parametrize(
     ("change", "says"),
     [
@@ -107,25 +96,3 @@ def test_all_splits_of_a_seed_meet_the_same_problem() -> None:
 def test_an_impossible_run_says_why(change: dict[str, Any], says: str) -> None:
     with pytest.raises(InputError, match=says):
         unchecked(**change)
-
-
-def test_a_table_that_is_not_the_runs_says_why() -> None:
-    table = np.random.default_rng(0).standard_normal((65, 16))
-    named = replace(BASE, embedding=fingerprint(table))
-    np.testing.assert_array_equal(table_of(named, table), table.astype(np.float32))
-    for run, given, says in (
-        (named, None, "hand it in"),
-        (BASE, table, "the run names gaussian"),
-        (named, table[:-1], r"64 items and NULL of d_model = 16 need \(65, 16\)"),
-        (named, table + 1, "the run names given:"),
-        (named, np.where(table > 3, np.nan, table * np.nan), "finite numbers only"),
-    ):
-        with pytest.raises(InputError, match=says):
-            table_of(run, given)
-
-
-def test_a_file_without_the_tensor_says_so(tmp_path: Path) -> None:
-    path = tmp_path / "table.safetensors"
-    write_embedding(path, np.ones((3, 2), dtype=np.float32))
-    with pytest.raises(InputError, match=r"has no tensor 'wte\.weight', only embedding"):
-        read_embedding(path, tensor="wte.weight")

@@ -32,19 +32,19 @@ D_MODELS = st.integers(1, 512)
 def test_the_bit_budget_counts_labellings() -> None:
     """With b bits in 2·d·D_K + 1 numbers, fewer than |𝒢| labellings below the bound, enough at it."""
     for items, relations, d_model, bits in product((3, 4), (1, 2, 5), (1, 2, 3), (1, 2, 8)):
-        graphs = round(float(np.exp(ln_graphs(items, relations))))
-        bound = float(graph_bit_key_budget(items, relations, d_model, bits=bits))
+        graphs = round(float(np.exp(ln_graphs(items=items, relations=relations))))
+        bound = float(graph_bit_key_budget(items=items, relations=relations, d_model=d_model, bits=bits))
         enough = [D for D in np.arange(0, 12, 1 / (2 * d_model)) if 2 ** (bits * (2 * d_model * D + 1)) >= graphs]
         assert 0 <= min(enough) - bound <= 1 / (2 * d_model) + 1e-9
 
 
 def test_the_bit_budget_as_a_whole_number() -> None:
-    assert bit_key_budget(512, 512, 16, bits=32, permutation=True) == 4
+    assert bit_key_budget(items=512, relations=512, d_model=16, bits=32, permutation=True) == 4
     for items, relations in ((64, 64), (300, 900)):
-        exact = family_key_budget(ln_graphs(items, relations, loops=True), 8, bits=4)
-        assert 0 <= bit_key_budget(items, relations, 8, bits=4) - float(exact) < 1
+        exact = family_key_budget(ln_graphs(items=items, relations=relations, loops=True), d_model=8, bits=4)
+        assert 0 <= bit_key_budget(items=items, relations=relations, d_model=8, bits=4) - float(exact) < 1
     with pytest.raises(InputError, match="3 items have between 0 and 9 relations, not 10"):
-        bit_key_budget(3, 10, 4, bits=16)
+        bit_key_budget(items=3, relations=10, d_model=4, bits=16)
 
 
 @given(items=SIZES, d_model=D_MODELS, bits=st.floats(1, 64), share=st.floats(0.0, 0.5))
@@ -53,28 +53,28 @@ def test_the_bit_budget_grows_with_relations_and_falls_with_width_and_bits(
 ) -> None:
     most = items * (items - 1) // 2
     fewer, more = int(share * most), min(most, int(share * most) + 1)
-    budget = graph_bit_key_budget(items, np.array([fewer, more]), d_model, bits=bits)
+    budget = graph_bit_key_budget(items=items, relations=np.array([fewer, more]), d_model=d_model, bits=bits)
     assert budget[0] <= budget[1]
-    assert graph_bit_key_budget(items, more, d_model + 1, bits=bits) <= budget[1]
-    assert graph_bit_key_budget(items, more, d_model, bits=2 * bits) <= budget[1]
+    assert graph_bit_key_budget(items=items, relations=more, d_model=d_model + 1, bits=bits) <= budget[1]
+    assert graph_bit_key_budget(items=items, relations=more, d_model=d_model, bits=2 * bits) <= budget[1]
 
 
 @given(items=SIZES, d_model=D_MODELS, margin=st.floats(1e-6, 1.0))
 def test_packing_is_the_better_argument(items: int, d_model: int, margin: float) -> None:
     family = ln_permutations(items)
-    packed = margin_key_budget(family, d_model, margin=margin)
-    covered = margin_key_budget(family, d_model, margin=margin, argument="covering")
+    packed = margin_key_budget(family, d_model=d_model, margin=margin)
+    covered = margin_key_budget(family, d_model=d_model, margin=margin, argument="covering")
     assert covered <= packed
-    assert packed <= margin_key_budget(family, d_model, margin=2 * margin)  # a wider margin costs more
+    assert packed <= margin_key_budget(family, d_model=d_model, margin=2 * margin)  # a wider margin costs more
 
 
 def test_the_margin_bound_by_hand() -> None:
-    assert float(margin_key_budget(100.0, 4, margin=0.5)) == pytest.approx((100 / np.log(7) - 1) / 8)
-    assert float(margin_key_budget(100.0, 4, margin=0.5, argument="covering")) == pytest.approx(
+    assert float(margin_key_budget(100.0, d_model=4, margin=0.5)) == pytest.approx((100 / np.log(7) - 1) / 8)
+    assert float(margin_key_budget(100.0, d_model=4, margin=0.5, argument="covering")) == pytest.approx(
         (100 / np.log(17) - 1) / 8
     )
-    assert float(margin_key_budget(0.1, 4, margin=0.5)) == 0.0
-    soft = softmax_margin_key_budget(100.0, 4, heads=2, margin=0.5, query_norm=3.0, key_norm=2.0)
+    assert float(margin_key_budget(0.1, d_model=4, margin=0.5)) == 0.0
+    soft = softmax_margin_key_budget(100.0, d_model=4, heads=2, margin=0.5, query_norm=3.0, key_norm=2.0)
     assert float(soft) == pytest.approx((100 - np.log(7)) / (8 * np.log(19)))
 
 
@@ -87,7 +87,9 @@ def test_a_layer_we_build_obeys_the_margin_bound() -> None:
     layer = calibrate(layer, certify(layer, embedding, graph))
     certificate = certify(layer, embedding, graph)
     assert certificate.holds
-    bound = margin_key_budget(ln_graphs(24, 60, loops=True), 64, margin=certificate.normalised_margin)
+    bound = margin_key_budget(
+        ln_graphs(items=24, relations=60, loops=True), d_model=64, margin=certificate.normalised_margin
+    )
     assert layer.key_budget >= float(bound)
 
 
@@ -96,18 +98,18 @@ def test_a_layer_we_build_obeys_the_margin_bound() -> None:
 
 @given(items=st.integers(8, 10**6), d_model=D_MODELS)
 def test_permutations_need_m_ln_m(items: int, d_model: int) -> None:
-    where = regime(items, items, d_model)
+    where = regime(items=items, relations=items, d_model=d_model)
     assert where.name == "m' = m"
-    exact = float(ln_graphs(items, items)) / d_model
+    exact = float(ln_graphs(items=items, relations=items)) / d_model
     assert 0.9 * where.growth * (1 - 1 / np.log(items)) <= exact <= where.growth + 1.01 * items / d_model
 
 
 @given(items=st.integers(8, 10**4), density=st.floats(0.2, 0.5), d_model=D_MODELS)
 def test_dense_graphs_need_m_prime(items: int, density: float, d_model: int) -> None:
     relations = int(density * items * (items - 1))
-    where = regime(items, relations, d_model, dense_above=0.15)
+    where = regime(items=items, relations=relations, d_model=d_model, dense_above=0.15)
     assert where.name == "dense"
-    exact = float(ln_graphs(items, relations)) / d_model
+    exact = float(ln_graphs(items=items, relations=relations)) / d_model
     assert 0.69 * where.growth * 1.9 * 0.5 <= exact <= 2.7 * where.growth
 
 
@@ -115,10 +117,10 @@ def test_dense_graphs_need_m_prime(items: int, density: float, d_model: int) -> 
 def test_sparse_graphs_need_m_prime_ln_m(items: int, epsilon: float, d_model: int) -> None:
     """ε·m'·ln m ≲ ln C(N, m') ≤ m'·(ε·ln m + 1), so the form holds with the constant ε."""
     relations = int(items ** (2 - epsilon))
-    where = regime(items, relations, d_model, dense_above=0.5)
+    where = regime(items=items, relations=relations, d_model=d_model, dense_above=0.5)
     assert where.name == "sparse"
     assert where.exponent == pytest.approx(epsilon, abs=0.01)
-    exact = float(ln_graphs(items, relations)) / d_model
+    exact = float(ln_graphs(items=items, relations=relations)) / d_model
     assert (
         where.exponent * where.growth * 0.97 <= exact <= (where.exponent + 1.02 / np.log(items)) * where.growth * 1.01
     )
@@ -133,7 +135,7 @@ def test_lemma_8_2_the_owner_gets_its_share(logits: list[float], lead: float, in
     star = index % len(z)
     z[star] = np.delete(z, star).max() + lead
     share = np.exp(z[star] - z.max()) / np.exp(z - z.max()).sum()
-    assert share >= float(upper.owner_share(len(z), lead)) * (1 - 1e-12)
+    assert share >= float(upper.owner_share(context_length=len(z), gap=lead)) * (1 - 1e-12)
 
 
 @pytest.mark.parametrize("draw", ["exponential", "lognormal", "uniform"])

@@ -22,8 +22,10 @@ def test_graphs_counted_one_by_one(items: int, loops: bool) -> None:
     most = len(pairs) if items <= 4 else 4
     for relations in range(most + 1):
         count = sum(1 for _ in combinations(pairs, relations))
-        assert np.exp(ln_graphs(items, relations, loops=loops)) == pytest.approx(count, rel=1e-13)
-        assert np.exp(ln_graphs(items, len(pairs) - relations, loops=loops)) == pytest.approx(count, rel=1e-13)
+        assert np.exp(ln_graphs(items=items, relations=relations, loops=loops)) == pytest.approx(count, rel=1e-13)
+        assert np.exp(ln_graphs(items=items, relations=len(pairs) - relations, loops=loops)) == pytest.approx(
+            count, rel=1e-13
+        )
 
 
 @pytest.mark.parametrize("items", [1, 2, 3, 4, 5])
@@ -44,29 +46,31 @@ def exactly(n: int, k: int) -> float:
     ],
 )
 def test_graphs_to_the_last_digits(items: int, relations: int) -> None:
-    assert float(ln_graphs(items, relations)) == pytest.approx(exactly(items * (items - 1), relations), rel=1e-14)
+    assert float(ln_graphs(items=items, relations=relations)) == pytest.approx(
+        exactly(items * (items - 1), relations), rel=1e-14
+    )
 
 
 @settings(max_examples=200, deadline=None)
 @given(n=st.integers(0, 10**12), share=st.floats(0, 1))
 def test_binomials_to_the_last_digits(n: int, share: float) -> None:
     k = min(n, round(n * share))
-    assert float(ln_binomial(n, k)) == pytest.approx(exactly(n, k), rel=2e-14, abs=1e-14)
+    assert float(ln_binomial(n=n, k=k)) == pytest.approx(exactly(n, k), rel=2e-14, abs=1e-14)
 
 
 def test_arrays_broadcast() -> None:
-    table = ln_graphs(np.array([[10], [20]]), np.array([0, 5, 90]))
+    table = ln_graphs(items=np.array([[10], [20]]), relations=np.array([0, 5, 90]))
     assert table.shape == (2, 3)
-    assert float(table[1, 2]) == float(ln_graphs(20, 90))
+    assert float(table[1, 2]) == float(ln_graphs(items=20, relations=90))
     assert table[0, 0] == table[0, 2] == 0.0
 
 
 def test_what_cannot_be_counted() -> None:
     with pytest.raises(InputError, match="13 relations do not fit into 12 ordered pairs"):
-        ln_graphs(4, 13)
+        ln_graphs(items=4, relations=13)
     with pytest.raises(InputError, match="-1 relations do not fit"):
-        ln_graphs(4, -1)
+        ln_graphs(items=4, relations=-1)
     with pytest.raises(InputError, match="1 to 2\\^31"):
-        ln_graphs(0, 0)
+        ln_graphs(items=0, relations=0)
     with pytest.raises(InputError, match="whole numbers"):
-        ln_graphs(4.5, 1)
+        ln_graphs(items=4.5, relations=1)

@@ -111,8 +111,8 @@ BAD = [
     (["--reduce-to", "4"], "--reduce-to does not apply"),
     (["--embedding", "gaussian:x"], "'gaussian:x' is not of the form gaussian:D_MODEL"),
     (["--embedding", "rows.npy"], "does not say which row ends a text: give NULL's with --null"),
-    (["--embedding", "rows.npy", "--null", "12"], "NULL shall be row 12, and the table has 12"),
-    (["--embedding", "rows.npy", "--null", "0", "--items", "12"], "12 items and NULL need 13 rows, and the table has"),
+    (["--embedding", "rows.npy", "--null", "12"], "NULL cannot be row 12: the table has the rows 0 to 11"),
+    (["--embedding", "rows.npy", "--null", "0", "--items", "12"], "12 items and NULL need 13 rows, but the table has"),
     (["--embedding", "rows.npy", "--null", "0", "--reduce-to", "17"], "--reduce-to is from 1 to the table's width 16"),
     (["--embedding", "rows.npy", "--null", "0", "--corpus", "text.txt"], "comes without a tokenizer"),
     (["--embedding", "tiny.gguf"], "which tokens of tiny.gguf are the items?"),
@@ -121,7 +121,7 @@ BAD = [
     (["--embedding", "tiny.gguf", "--tokenizer", "short.json"], "--tokenizer goes with --corpus"),
     (["--embedding", "tiny.gguf", "--corpus", "text.txt", "--tokenizer", "long.json"],
      "the tokenizer does not fit the table: long.json has 13 tokens, the table 12 rows"),
-    (["--embedding", "tiny.gguf", "--corpus", "text.txt"], "the ranking has 6 tokens besides NULL, and 11 items"),
+    (["--embedding", "tiny.gguf", "--corpus", "text.txt"], "the ranking has 6 tokens besides NULL, but 11 items"),
     (["--embedding", "small/model.safetensors", "--tensor", "wpe", "--corpus", "text.txt"], "has no tensor 'wpe'"),
     (["--embedding", "nowhere.npy"], "nowhere.npy does not exist"),
     (["--embedding", "gpt3"], "gpt3 is not an embedding file"),
@@ -143,7 +143,7 @@ def test_wrong_input_is_one_sentence_before_anything_is_trained(
         write_model(tmp_path / "small", {"eos_token_id": 0})
     np.save(tmp_path / "rows.npy", ROWS)
     (tmp_path / "text.txt").write_text(TEXT)
-    monkeypatch.setattr("manyheads.block.block_batch.Batch.advance", lambda *_: pytest.fail("it was trained"))
+    monkeypatch.setattr("manyheads.block.block_batch.BlockBatch.advance", lambda *_: pytest.fail("it was trained"))
     assert main([*GAUSSIAN, "--seeds", "0", *words]) == 2
     said = capsys.readouterr().err
     assert sentence in said
@@ -156,9 +156,9 @@ def partitioned(run: BlockRun, group: np.ndarray) -> dict[str, np.ndarray]:
     query = np.zeros((run.heads, run.d_model, run.key_width), dtype=np.float32)
     for head, item in np.ndindex(run.heads, run.items):
         query[head, item, successors[item] if group[item] == head else null] = 10
-    from manyheads.block.block_weights import initial_weights
+    from manyheads.block.block_network import initial_weights
 
-    weights = {name: tensor.float().numpy() for name, tensor in initial_weights(run).named().items()}
+    weights = {name: tensor.float().numpy() for name, tensor in initial_weights(run).by_name().items()}
     key = np.broadcast_to(10 * np.eye(run.d_model, dtype=np.float32), query.shape)
     return weights | {"query": query, "key": np.ascontiguousarray(key)}
 
@@ -205,7 +205,7 @@ def test_the_command_tells_and_draws_the_partition(tmp_path: Path, capsys: pytes
 
 def test_weights_of_another_shape_are_refused() -> None:
     weights = partitioned(KNOWN, np.zeros(11, dtype=int))
-    with pytest.raises(InputError, match="not those of a block of the run's shape"):
+    with pytest.raises(InputError, match="do not have the shapes of a block"):
         head_work(replace(KNOWN, heads=2), weights, ONE_HOT)
 
 

@@ -10,14 +10,11 @@ import numpy as np
 import pytest
 from support.small_models import ROWS, TEXT, TOKENS, write_gguf, write_model, write_tokenizer
 
-from manyheads.block import BlockRun, frozen_table, table_of
-from manyheads.block.reduction import principal
 from manyheads.errors import InputError
 from manyheads.files import token_tables
 from manyheads.files.token_rankings import counted_ranking, read_ranking
 from manyheads.files.token_tables import read_token_table
 from manyheads.files.tokenizer_files import read_tokenizer
-from manyheads.training import fingerprint
 
 
 def names(ranking: np.ndarray) -> list[str]:
@@ -175,27 +172,3 @@ def test_a_file_without_the_tensor_is_refused(tmp_path: Path) -> None:
         read_token_table(str(write_model(tmp_path / "small")), tensor="wpe")
     with pytest.raises(InputError, match="--tensor does not apply"):
         read_token_table("smollm2", tensor="wte")
-
-
-def test_principal_components_are_those_of_a_singular_value_decomposition() -> None:
-    table = np.random.default_rng(1).standard_normal((30, 7)) * np.arange(1, 8) + 3
-    reduced = principal(table, 3)
-    centred = table - table.mean(axis=0)
-    left, sizes, _ = np.linalg.svd(centred, full_matrices=False)
-    np.testing.assert_allclose(np.abs(reduced), np.abs(left[:, :3] * sizes[:3]), rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(reduced @ reduced.T, (left[:, :3] * sizes[:3] ** 2) @ left[:, :3].T, atol=1e-3)
-    whole = principal(table, 7)  # a rotation: nothing is lost
-    np.testing.assert_allclose(whole @ whole.T, centred @ centred.T, atol=1e-3)
-
-
-def test_a_run_records_that_its_table_is_reduced() -> None:
-    given = frozen_table(ROWS, np.arange(1, 12), items=9, null=0)
-    np.testing.assert_array_equal(given[-1], ROWS[0])
-    run = BlockRun(9, 2, 1, 3, 0, embedding=fingerprint(given), reduction="pca", context=2)
-    np.testing.assert_array_equal(table_of(run, given), principal(given, 2))
-    assert run.meaning["reduction"] == "pca"
-    wide = BlockRun(9, 17, 1, 3, 0, embedding=fingerprint(given), reduction="pca", context=2)
-    with pytest.raises(InputError, match="need 10 rows of at least 17 numbers"):
-        table_of(wide, given)
-    with pytest.raises(InputError, match="there is nothing to reduce"):
-        BlockRun(9, 2, 1, 3, 0, reduction="pca", context=2)

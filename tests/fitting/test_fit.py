@@ -282,11 +282,15 @@ def test_cut_starts_keep_the_strongest() -> None:
 def test_the_bit_budget_counts_graphs() -> None:
     for items, relations, d_model, bits in ((20, 7, 2, 8), (64, 64, 3, 8), (40, 800, 4, 16), (300, 5_000, 5, 8)):
         exact = math.log2(math.comb(items**2, relations))
-        assert bit_key_budget(items, relations, d_model, bits=bits) == math.ceil((exact / bits - 1) / (2 * d_model))
+        assert bit_key_budget(items=items, relations=relations, d_model=d_model, bits=bits) == math.ceil(
+            (exact / bits - 1) / (2 * d_model)
+        )
     exact = math.log2(math.factorial(500))
-    assert bit_key_budget(500, 500, 3, bits=8, permutation=True) == math.ceil((exact / 8 - 1) / 6)
+    assert bit_key_budget(items=500, relations=500, d_model=3, bits=8, permutation=True) == math.ceil(
+        (exact / 8 - 1) / 6
+    )
     with pytest.raises(InputError, match="between 0 and 16"):
-        bit_key_budget(4, 17, 2, bits=8)
+        bit_key_budget(items=4, relations=17, d_model=2, bits=8)
 
 
 def test_what_cannot_be_is_refused() -> None:

@@ -172,7 +172,9 @@ def test_the_law_is_compared_over_the_same_head_counts(rows: Rows) -> None:
     assert {one.kind for one in found} == set(beyond_freedom.KINDS) - {"regular graphs, m = 128, $d_{model}$ = 32"}
     for one in found:
         heads = beyond_grid.EVERY if "every" in one.kind else HEADS
-        split = freedom_split(one.panel.items, one.panel.relations, one.panel.d_model, heads=heads)
+        split = freedom_split(
+            items=one.panel.items, relations=one.panel.relations, d_model=one.panel.d_model, heads=heads
+        )
         assert split is not None
         assert one.predicted == math.prod(split)
         assert one.ratio == one.measured / math.prod(split)

@@ -62,14 +62,20 @@ def test_the_table_is_of_sound_architectures() -> None:
 def test_an_audit_is_the_laws_at_the_models_shape() -> None:
     model = architecture("smollm2-135m")
     report = audit(model, items=6144)
-    shape = Shape(576, 9, 64, 3)
-    assert report.by_freedom == relations_by_freedom(6144, shape)
-    assert report.by_bits == relations_by_bits(6144, shape, bits=16.0)
-    assert report.by_paper == relations_by_paper(6144, shape)
-    assert report.without_sharing == relations_by_freedom(6144, Shape(576, 9, 64)) > report.by_freedom
+    shape = Shape(d_model=576, heads=9, key_width=64, key_heads=3)
+    assert report.by_freedom == relations_by_freedom(shape, items=6144)
+    assert report.by_bits == relations_by_bits(shape, items=6144, bits=16.0)
+    assert report.by_paper == relations_by_paper(shape, items=6144)
+    assert (
+        report.without_sharing
+        == relations_by_freedom(Shape(d_model=576, heads=9, key_width=64), items=6144)
+        > report.by_freedom
+    )
     assert 0 < report.sharing_loss < 0.5
     assert report.by_best_split == max(
-        relations_by_freedom(6144, Shape(576, h, 576 // h)) for h in range(1, 577) if 576 % h == 0
+        relations_by_freedom(Shape(d_model=576, heads=h, key_width=576 // h), items=6144)
+        for h in range(1, 577)
+        if 576 % h == 0
     )
     alone = audit(architecture("gpt2"), items=1000)
     assert alone.sharing_loss == 0.0
@@ -98,7 +104,9 @@ def test_one_architecture_from_three_kinds_of_file() -> None:
         read_architecture("sub/alone.safetensors", key_width=WIDTH),
         read_architecture("model.gguf"),
     ]
-    assert [model.shape for model in found] == [Shape(D_MODEL, HEADS, WIDTH, KEY_HEADS)] * 4
+    assert [model.shape for model in found] == [
+        Shape(d_model=D_MODEL, heads=HEADS, key_width=WIDTH, key_heads=KEY_HEADS)
+    ] * 4
     assert [(model.layers, model.vocabulary) for model in found] == [(LAYERS, ROWS)] * 4
 
 
@@ -106,7 +114,7 @@ def test_one_architecture_from_three_kinds_of_file() -> None:
 def test_older_words_of_a_config() -> None:
     Path("config.json").write_text(json.dumps({"n_layer": 3, "n_embd": 12, "n_head": 4, "vocab_size": 9}))
     model = read_architecture("config.json")
-    assert (model.layers, model.shape) == (3, Shape(12, 4, 3, 4))
+    assert (model.layers, model.shape) == (3, Shape(d_model=12, heads=4, key_width=3, key_heads=4))
     inner = {"text_config": CONFIG, "vision_config": {"hidden_size": 7}}
     Path("config.json").write_text(json.dumps(inner))
     assert read_architecture("config.json").d_model == D_MODEL

@@ -36,7 +36,7 @@ PLAN = ["plan", "--items", "64", "--relations", "64", "--d-model", "16"]
 @given(items=st.integers(32, 512), d_model=st.integers(12, 96), degree=st.integers(1, 4))
 def test_what_a_plan_says_goes_together(items: int, d_model: int, degree: int) -> None:
     try:
-        advice = plan(items * degree, items, d_model, multiple=8)
+        advice = plan(relations=items * degree, items=items, d_model=d_model, multiple=8)
     except InputError as error:
         assert "too narrow" in str(error)  # noqa: PT017
         return
@@ -51,22 +51,30 @@ def test_what_a_plan_says_goes_together(items: int, d_model: int, degree: int) -
     assert not advice.predicted.is_extrapolated
     for other in advice.alternatives:
         assert other.heads * other.key_width <= advice.recommended.key_budget
-        assert other.relations == relations_by_freedom(items, Shape(d_model, other.heads, other.key_width))
+        assert other.relations == relations_by_freedom(
+            Shape(d_model=d_model, heads=other.heads, key_width=other.key_width), items=items
+        )
 
 
 def test_the_law_without_rounding_is_below_the_law_with_it() -> None:
     for items, d_model in ((64, 16), (256, 32), (512, 64)):
         rounded = min(
-            heads * width for heads in range(1, 40) if (width := freedom_key_width(items, items, d_model, heads))
+            heads * width
+            for heads in range(1, 40)
+            if (width := freedom_key_width(items=items, relations=items, d_model=d_model, heads=heads))
         )
-        assert freedom_law(items, items, d_model) <= rounded <= freedom_law(items, items, d_model) + 8
+        assert (
+            freedom_law(items=items, relations=items, d_model=d_model)
+            <= rounded
+            <= freedom_law(items=items, relations=items, d_model=d_model) + 8
+        )
 
 
 def test_the_prediction_is_near_what_was_measured_elsewhere() -> None:
     """The paper's own thresholds (claims.md, reading notes: inferred, on coarse grids) were no part of calibration."""
     paper = {(64, 16): 20, (256, 32): 64, (512, 64): 56, (128, 32): 21, (256, 64): 24}
     for (items, d_model), threshold in paper.items():
-        assert 0.7 * threshold <= predict(items, items, d_model).key_budget <= 1.3 * threshold
+        assert 0.7 * threshold <= predict(items=items, relations=items, d_model=d_model).key_budget <= 1.3 * threshold
 
 
 def test_the_constants_are_what_the_stored_rows_give(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,14 +100,14 @@ def test_the_constants_are_what_the_stored_rows_give(monkeypatch: pytest.MonkeyP
 @given(items=st.integers(32, 500), d_model=st.integers(12, 95), degree=st.integers(1, 4))
 def test_the_prediction_grows_with_the_items_and_falls_with_the_width(items: int, d_model: int, degree: int) -> None:
     try:
-        here = predict(items, items * degree, d_model).key_budget
+        here = predict(items=items, relations=items * degree, d_model=d_model).key_budget
         if items + 8 <= prediction.STEEP * d_model:  # beyond that the protocol trains for longer
-            assert predict(items + 8, (items + 8) * degree, d_model).key_budget > here
+            assert predict(items=items + 8, relations=(items + 8) * degree, d_model=d_model).key_budget > here
     except InputError as error:
         assert "too narrow" in str(error)  # noqa: PT017
         return
     if items <= prediction.STEEP * d_model:
-        assert predict(items, items * degree, d_model + 1).key_budget <= 1.01 * here
+        assert predict(items=items, relations=items * degree, d_model=d_model + 1).key_budget <= 1.01 * here
 
 
 def test_the_page_of_the_check_counts_misses_as_misses(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,56 +143,56 @@ def test_the_committed_page_of_the_check_follows_from_its_rows(monkeypatch: pyte
     held = sum(row["held"] for row in checks[max(CHECKS)])
     assert f"the advice held in {held} (" in (docs.parent / "README.md").read_text()
     for row in checks[max(CHECKS)]:  # and the present advice is what was checked
-        advice = plan(row["items"] * row["degree"], row["items"], row["d_model"]).recommended
+        advice = plan(relations=row["items"] * row["degree"], items=row["items"], d_model=row["d_model"]).recommended
         assert (row["heads"], row["key_width"]) == (advice.heads, advice.key_width)
 
 
 def test_a_split_holds_the_budget_at_the_least_cost() -> None:
-    best = split(256, 1024, 32, 300.0)
+    best = split(items=256, relations=1024, d_model=32, key_budget=300.0)
     assert best.key_budget >= 300
     assert best.key_width <= 32
-    share = float(freedom_needed(256, 1024, best.heads)) / 32**2
+    share = float(freedom_needed(items=256, relations=1024, heads=best.heads)) / 32**2
     assert 0.3 <= share <= 0.5
-    assert split(256, 1024, 32, 300.0, multiple=16).key_width in (16, 32)
-    assert split(256, 1024, 32, 300.0, most_heads=12).heads <= 12
+    assert split(items=256, relations=1024, d_model=32, key_budget=300.0, multiple=16).key_width in (16, 32)
+    assert split(items=256, relations=1024, d_model=32, key_budget=300.0, most_heads=12).heads <= 12
 
 
 def test_grouped_keys_cost_query_width_and_save_keys() -> None:
-    alone = plan(512, 512, 64)
-    grouped = plan(512, 512, 64, key_heads=1).grouped
+    alone = plan(relations=512, items=512, d_model=64)
+    grouped = plan(relations=512, items=512, d_model=64, key_heads=1).grouped
     assert grouped is not None
     assert grouped.groups == 1
     assert grouped.query_budget > alone.recommended.key_budget > grouped.key_budget
-    same = plan(512, 512, 64, key_heads=alone.recommended.heads).grouped
+    same = plan(relations=512, items=512, d_model=64, key_heads=alone.recommended.heads).grouped
     assert same is not None
     assert same.query_budget == same.key_budget == alone.recommended.key_budget  # a key head for each head
 
 
 def test_a_guarantee_has_a_proof() -> None:
-    every = plan(100, 64, 16).guaranteed
+    every = plan(relations=100, items=64, d_model=16).guaranteed
     assert every is not None
     assert (every.key_budget, every.heads, every.key_width) == (100, 100, 1)
-    wide = plan(4096, 4096, 4096).guaranteed
+    wide = plan(relations=4096, items=4096, d_model=4096).guaranteed
     assert wide is not None
     assert wide.heads == 1
     assert wide.key_budget < 4096
-    assert plan(64, 64, 16, rule="softmax", context_length=16).guaranteed is None
+    assert plan(relations=64, items=64, d_model=16, rule="softmax", context_length=16).guaranteed is None
 
 
 def test_a_star_is_no_permutation_though_it_has_as_many_relations_as_items() -> None:
-    star = plan(600, 600, 600, max_degree=599).guaranteed
+    star = plan(relations=600, items=600, d_model=600, max_degree=599).guaranteed
     assert star is not None
     assert "permutation" not in star.proof
     assert star.key_budget == 600
     for max_degree in (None, 1):  # degrees not given are even: one each
-        swap = plan(600, 600, 600, max_degree=max_degree).guaranteed
+        swap = plan(relations=600, items=600, d_model=600, max_degree=max_degree).guaranteed
         assert swap is not None
         assert "permutation" in swap.proof
 
 
 def test_a_guarantee_is_of_rows_that_meet_its_condition() -> None:
     rows = gaussian(40, 8, seed=0)
-    proved = plan(40, 40, 8, embedding=rows)
+    proved = plan(relations=40, items=40, d_model=8, embedding=rows)
     assert proved.guaranteed is not None
     assert "no two of them equal or opposite" in proved.guaranteed.proof
     spoilt = {
@@ -196,11 +204,11 @@ def test_a_guarantee_is_of_rows_that_meet_its_condition() -> None:
     for why, (place, row) in spoilt.items():
         bad = rows.copy()
         bad[place] = row
-        advice = plan(40, 40, 8, embedding=bad)
+        advice = plan(relations=40, items=40, d_model=8, embedding=bad)
         assert advice.guaranteed is None
         assert advice.unproved is not None
         assert why in advice.unproved
-    narrow = plan(1, 3, 1)
+    narrow = plan(relations=1, items=3, d_model=1)
     assert narrow.guaranteed is None
     assert narrow.unproved is not None
     assert "in one dimension" in narrow.unproved
@@ -208,42 +216,45 @@ def test_a_guarantee_is_of_rows_that_meet_its_condition() -> None:
 
 def test_construction_one_is_guaranteed_on_independent_rows_only() -> None:
     rows = gaussian(600, 600, seed=0)
-    assert plan(600, 600, 600, embedding=rows).guaranteed == plan(600, 600, 600).guaranteed
+    assert (
+        plan(relations=600, items=600, d_model=600, embedding=rows).guaranteed
+        == plan(relations=600, items=600, d_model=600).guaranteed
+    )
     rows[0] = (rows[1] + rows[2]) / np.linalg.norm(rows[1] + rows[2])
-    dependent = plan(600, 600, 600, embedding=rows).guaranteed
+    dependent = plan(relations=600, items=600, d_model=600, embedding=rows).guaranteed
     assert dependent is not None
     assert "permutation" not in dependent.proof
 
 
 def test_a_note_says_where_the_guarantee_is_cheaper_than_the_advice() -> None:
-    assert any("what is guaranteed is cheaper" in note for note in plan(645, 215, 14).notes)
-    assert not any("what is guaranteed is cheaper" in note for note in plan(600, 300, 48).notes)
+    assert any("what is guaranteed is cheaper" in note for note in plan(relations=645, items=215, d_model=14).notes)
+    assert not any("what is guaranteed is cheaper" in note for note in plan(relations=600, items=300, d_model=48).notes)
 
 
 def test_softmax_needs_more_and_a_context_length() -> None:
-    soft = plan(128, 128, 32, rule="softmax", context_length=16)
-    assert soft.predicted.key_budget > plan(128, 128, 32).predicted.key_budget
+    soft = plan(relations=128, items=128, d_model=32, rule="softmax", context_length=16)
+    assert soft.predicted.key_budget > plan(relations=128, items=128, d_model=32).predicted.key_budget
     assert any("(h − 1)/ℓ" in note for note in soft.notes)
     assert soft.recommended.heads <= 16
     with pytest.raises(InputError, match="give the context length"):
-        plan(128, 128, 32, rule="softmax")
+        plan(relations=128, items=128, d_model=32, rule="softmax")
     assert soft.margin_bound is None  # softmax is not scale-free
-    assert plan(128, 128, 32).margin_bound is not None
+    assert plan(relations=128, items=128, d_model=32).margin_bound is not None
 
 
 def test_another_context_length_is_an_extrapolation() -> None:
     for context_length, marked in ((None, False), (16, False), (8, True)):
-        advice = plan(128, 128, 32, context_length=context_length)
+        advice = plan(relations=128, items=128, d_model=32, context_length=context_length)
         assert advice.predicted.is_extrapolated == marked
         assert any("contexts of 16 items; for 8 it stays the same" in note for note in advice.notes) == marked
 
 
 def test_notes_say_where_the_advice_does_not_reach() -> None:
     hub = star_graph(64, direction="out")
-    notes = plan(hub.relations, hub.items, 16, max_degree=hub.max_degree).notes
+    notes = plan(relations=hub.relations, items=hub.items, d_model=16, max_degree=hub.max_degree).notes
     assert any("(33) fails" in note for note in notes)
     assert any("degrees to be about even" in note for note in notes)
-    assert any("extrapolation" in note for note in plan(50_257, 50_257, 768).notes)
+    assert any("extrapolation" in note for note in plan(relations=50_257, items=50_257, d_model=768).notes)
 
 
 def test_a_trial_trains_as_long_as_the_paper() -> None:
@@ -282,7 +293,7 @@ def test_a_block_size_that_fails_is_given_up_at_once(monkeypatch: pytest.MonkeyP
 
 
 def test_trials_train_the_point_and_its_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
-    advice = plan(64, 64, 16)
+    advice = plan(relations=64, items=64, d_model=16)
     heads, width = advice.recommended.heads, advice.recommended.key_width
     chosen = points(advice)
     assert chosen[0] == ("recommended", heads, width)
@@ -315,7 +326,7 @@ def test_an_interrupt_ends_the_trainings_that_run(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("manyheads.planning.advice_check.cores", lambda: 2)
     started = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
-        trials(plan(64, 64, 16), seeds=range(2))
+        trials(plan(relations=64, items=64, d_model=16), seeds=range(2))
     assert time.monotonic() - started < 5
 
 
@@ -328,19 +339,19 @@ def test_trials_have_contexts_of_the_length_that_was_planned_for(monkeypatch: py
 
     monkeypatch.setattr("manyheads.planning.advice_check.train", none)
     with pytest.raises(InputError, match="seen"):
-        trials(plan(10, 10, 8, context_length=8), seeds=[0])
+        trials(plan(relations=10, items=10, d_model=8, context_length=8), seeds=[0])
     assert set(seen) == {8}
     with pytest.raises(InputError, match="contexts have 16 items, more than the 10 there are"):
-        trials(plan(10, 10, 8), seeds=[0])
+        trials(plan(relations=10, items=10, d_model=8), seeds=[0])
 
 
 def test_pictures_rows_are_the_laws_themselves() -> None:
-    advice = plan(256, 256, 32)
+    advice = plan(relations=256, items=256, d_model=32)
     curve = head_curve(advice)
     for heads, budget in zip(curve.heads, curve.law, strict=True):
-        width = freedom_key_width(256, 256, 32, int(heads))
+        width = freedom_key_width(items=256, relations=256, d_model=32, heads=int(heads))
         assert budget == (np.inf if width is None else heads * width)
-    rows = capacity_map(256, widest=64, key_budgets=(16, 64))
+    rows = capacity_map(items=256, widest=64, key_budgets=(16, 64))
     assert (rows.likely <= rows.impossible).all()
     assert (np.diff(rows.likely, axis=1) >= 0).all()
     assert (rows.likely[1] >= rows.likely[0]).all()
@@ -352,12 +363,12 @@ def test_pictures_rows_are_the_laws_themselves() -> None:
 def test_the_three_questions(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*PLAN, "--multiple", "8", "--key-heads", "1", "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
-    assert facts["bit_bound"] == pytest.approx(float(graph_bit_key_budget(64, 64, 16)))
+    assert facts["bit_bound"] == pytest.approx(float(graph_bit_key_budget(items=64, relations=64, d_model=16)))
     assert facts["friendly"]["key_width"] % 8 == 0
     assert facts["held"] is None
     assert main(["plan", "--items", "64", "--d-model", "16", "--heads", "2", "--key-width", "8", "--json"]) == 0
     fit = json.loads(capsys.readouterr().out)["relations"]
-    assert fit["likely"] == relations_by_freedom(64, Shape(16, 2, 8))
+    assert fit["likely"] == relations_by_freedom(Shape(d_model=16, heads=2, key_width=8), items=64)
     assert fit["guaranteed"] <= fit["likely"] <= fit["impossible beyond"]
     assert main(["plan", "--items", "64", "--relations", "64", "--key-budget", "20", "--json"]) == 0
     needed = json.loads(capsys.readouterr().out)["d_model"]

@@ -1,4 +1,4 @@
-"""Retrieval runs: what they mean, what they train on, and their training alone, together and through a sweep."""
+"""Training of retrieval networks: one run, several runs together, and through sweep and store."""
 
 from __future__ import annotations
 
@@ -20,100 +20,31 @@ from manyheads.retrieval import (
     sum_of_maxima,
     train_retrievals,
 )
-from manyheads.retrieval.digits import EDGES, digit_examples, digit_patches
-from manyheads.retrieval.examples import examples_of, task_of
+from manyheads.retrieval.retrieval_examples import digit_patches, examples_of
 from manyheads.sweep import GroupTrainer, LayerTrainer, RetrievalTrainer, Store, Trainer, sweep, threads
 
 torch = pytest.importorskip("torch", reason="retrieval networks need the torch extra")
-from manyheads.retrieval import plain  # noqa: E402
-from manyheads.retrieval import retrieval_training as train_module  # noqa: E402
-from manyheads.retrieval.network_weights import Weights, initial_weights  # noqa: E402
-from manyheads.retrieval.retrieval_batch import Batch, rate  # noqa: E402
+from manyheads.retrieval import retrieval_training  # noqa: E402
+from manyheads.retrieval.network_weights import NetworkWeights, initial_weights  # noqa: E402
+from manyheads.retrieval.retrieval_batch import RetrievalBatch, learning_rate  # noqa: E402
+from manyheads.retrieval.retrieval_network import plain_answers  # noqa: E402
 
 torch.set_num_threads(1)
 
 
-# --- runs
-
-
-def test_widths_are_settled() -> None:
-    by_head, by_all = (RetrievalRun(4, 8, 2, 0, head_width=n, embedding_width=E) for n, E in ((8, None), (None, 16)))
-    assert by_head.id == by_all.id
-    assert (by_all.width, by_head.embedding) == (8, 16)
-    assert replace(by_head, problem_seed=0).id == by_head.id != replace(by_head, problem_seed=1).id
-
-
-@pytest.mark.parametrize(
-    ("changes", "says"),
-    [
-        ({"dimension": 0}, "D ≥ 1 features, not 0"),
-        ({"embedding_width": 7}, "2 heads of width 3 make up 6 dimensions, not E = 7"),
-        ({"head_width": None, "embedding_width": 7}, "E = 7 cannot be divided into 2 heads"),
-        ({"head_width": None}, "give head_width or embedding_width"),
-        ({"heads": 0}, "heads must be at least 1"),
-        ({"length": 0}, "length must be at least 1"),
-        ({"task": "minima"}, "unknown task 'minima'"),
-        ({"task": "max_and_min"}, "D = 2 and d = 1, not D = 2 and d = 2"),
-        ({"task": "digits"}, "digits have D = 4 and d = 4"),
-        ({"task": "digits", "dimension": 4, "input_width": 4}, "a digit has 16 patches"),
-        ({"batch": 61}, "larger than the 60 training examples"),
-        ({"validation_examples": 1}, "at least 2 validation examples"),
-        ({"learning_rate": -1.0}, "learning_rate must not be negative"),
-        ({"steps": 0}, "steps must be at least 1"),
-    ],
-)
-def test_impossible_runs_are_one_sentence(changes: dict[str, object], says: str) -> None:
-    with pytest.raises(InputError, match=says):
-        replace(TINY, **changes)
-
-
-def test_examples_are_the_tasks() -> None:
-    run = replace(TINY, dimension=3, input_width=4)
-    examples, task = examples_of(run), task_of(run)
-    np.testing.assert_allclose(task.targets(examples.tokens.astype(float)), examples.targets, atol=1e-5)
-    slopes = [feature.slope for feature in task.features]
-    for other in (replace(run, length=9), replace(run, heads=1)):
-        np.testing.assert_array_equal([feature.slope for feature in task_of(other).features], slopes)
-    assert not np.allclose(task_of(replace(run, seed=1)).features[0].slope, slopes[0])
-    small = examples_of(replace(run, task="max_and_min", dimension=2, input_width=1))
-    assert 0 <= small.tokens.min() <= small.tokens.max() <= 1
-
-
-def test_digits_are_patches_and_blanks() -> None:
-    pytest.importorskip("sklearn", reason="the digits need the digits extra")
-    from sklearn.datasets import load_digits
-
-    images, patches = load_digits().images / 16, digit_patches(20)
-    assert patches.shape == (1797, 20, 4)
-    np.testing.assert_array_equal(patches[7, 6], images[7, 2:4, 4:6].ravel())  # second row of patches, third of it
-    assert not patches[:, 16:].any()
-    short, long = (digit_examples(length, 1797, seed=3) for length in (16, 40))
-    assert (short.targets <= long.targets + 1e-12).all()
-    assert np.mean(np.isclose(short.targets, long.targets)) > 0.99  # padding changes the crowd, not the answer
-    left, right = EDGES[0].reshape(2, 2).sum(axis=0)
-    assert (left, right) == (1, -1)
-    with pytest.raises(InputError, match="at least as many, not 15"):
-        digit_patches(15)
-    with pytest.raises(InputError, match="there are 1,797 digits, not 1,798"):
-        digit_examples(16, 1798, seed=0)
-
-
-# --- training
-
-
 def test_training_follows_the_plain_network_under_torchs_plain_adam() -> None:
-    batch = Batch([TINY], [examples_of(TINY)])
+    batch = RetrievalBatch([TINY], [examples_of(TINY)])
     losses = batch.advance(6)
     examples = examples_of(TINY)
     mean, spread = examples.targets[:60].mean(), examples.targets[:60].std()
     first = initial_weights(TINY)
-    weights = first.rebuilt(tensor.float().requires_grad_() for tensor in first)
+    weights = first.with_tensors(tensor.float().requires_grad_() for tensor in first)
     adam = torch.optim.Adam(list(weights), betas=(TINY.beta1, TINY.beta2), eps=TINY.epsilon, foreach=False)
     order = np.concatenate([np.random.default_rng((23, 0, 60, 16)).permutation(60)])
     for step in range(3):  # the first epoch has three whole batches
         chosen = order[16 * step : 16 * (step + 1)]
         adam.param_groups[0]["lr"] = 1e-2 * (step + 1) / 4 * 0.5 * (1 + np.cos(np.pi * step / 20))
-        said = plain.answers(weights, torch.tensor(examples.tokens[chosen]))
+        said = plain_answers(weights, torch.tensor(examples.tokens[chosen]))
         loss = (said - torch.tensor((examples.targets[chosen] - mean) / spread, dtype=torch.float32)).square().mean()
         adam.zero_grad()
         loss.backward()
@@ -122,20 +53,20 @@ def test_training_follows_the_plain_network_under_torchs_plain_adam() -> None:
 
 
 def test_the_rate_rises_and_falls_to_nothing() -> None:
-    rates = [rate(TINY, step) for step in range(TINY.steps)]
+    rates = [learning_rate(TINY, step) for step in range(TINY.steps)]
     assert np.argmax(rates) in (3, 4)
     assert rates[-1] < 0.01 * max(rates)
-    assert rate(replace(TINY, warm_up=0), 0) == TINY.learning_rate
+    assert learning_rate(replace(TINY, warm_up=0), 0) == TINY.learning_rate
 
 
 def test_nmse_is_the_definition() -> None:
     runs = [TINY, replace(TINY, heads=1), replace(TINY, seed=3)]
-    batch = Batch(runs, [examples_of(run) for run in runs])
+    batch = RetrievalBatch(runs, [examples_of(run) for run in runs])
     batch.advance(3)
     for place, run in enumerate(runs):
         examples = examples_of(run)
-        weights = Weights(**{name: torch.tensor(array) for name, array in batch.weights_of(place).items()})
-        said = plain.answers(weights, torch.tensor(examples.tokens[60:])).detach().numpy()
+        weights = NetworkWeights(**{name: torch.tensor(array) for name, array in batch.weights_of(place).items()})
+        said = plain_answers(weights, torch.tensor(examples.tokens[60:])).detach().numpy()
         said = said * examples.targets[:60].std() + examples.targets[:60].mean()
         wanted = np.mean((said - examples.targets[60:]) ** 2) / np.var(examples.targets[60:])
         assert batch.nmse(slice(60, 90))[place] == pytest.approx(wanted, rel=1e-4)
@@ -177,7 +108,7 @@ def test_a_run_that_diverges_leaves_the_others_alone(monkeypatch: pytest.MonkeyP
     runs = [TINY, replace(TINY, seed=3)]
     whole = train_retrievals(runs)
 
-    def spoiled(run: RetrievalRun) -> Weights:
+    def spoiled(run: RetrievalRun) -> NetworkWeights:
         weights = initial_weights(run)
         return weights._replace(key=weights.key * float("nan")) if run.seed == 0 else weights
 
@@ -192,7 +123,7 @@ def test_a_run_ends_when_it_shall() -> None:
     assert (late.stopped, late.nmse) == ("timeout", None)
     asked: Iterator[bool] = iter([True, False])
     (stopped,) = train_retrievals([replace(TINY, steps=10**6, validate_every=10**6)], keep_going=lambda: next(asked))
-    assert (stopped.stopped, stopped.steps) == ("cancelled", 2 * train_module.STRIDE)
+    assert (stopped.stopped, stopped.steps) == ("cancelled", 2 * retrieval_training.STRIDE)
 
 
 def test_any_task_can_be_trained_on_by_its_examples() -> None:
@@ -201,15 +132,12 @@ def test_any_task_can_be_trained_on_by_its_examples() -> None:
     run = replace(TINY, task=examples.name, dimension=1, input_width=3)
     (outcome,) = train_retrievals([run], examples=examples)
     assert outcome.nmse is not None
-    with pytest.raises(InputError, match="hand them in"):
+    with pytest.raises(InputError, match="pass these examples too"):
         train_retrievals([run])
     with pytest.raises(InputError, match="the run names maxima"):
         train_retrievals([TINY], examples=examples)
     with pytest.raises(InputError, match=r"has? the shape|have the shape"):
         train_retrievals([replace(run, length=6)], examples=examples)
-
-
-# --- through sweep and store
 
 
 def test_runs_that_fit_are_trained_in_one_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -260,7 +188,7 @@ def test_a_call_that_fails_is_stored_as_failed_for_all_its_runs(
     ("trainer", "run", "says"),
     [
         (RetrievalTrainer(device="abacus"), TINY, "no device 'abacus'"),
-        (RetrievalTrainer(), replace(TINY, task="given:0"), "hand them in"),
+        (RetrievalTrainer(), replace(TINY, task="given:0"), "pass these examples too"),
     ],
 )
 def test_what_cannot_be_trained_is_refused_before_anything_is(
@@ -281,11 +209,3 @@ def test_without_torch_or_scikit_learn_one_sentence_says_what_to_install(monkeyp
         train_retrievals([TINY])
     monkeypatch.setattr("manyheads.sweep.retrieval_trainer.find_spec", lambda name: None if name == "torch" else name)
     assert RetrievalTrainer().refusal(TINY) == "a retrieval network needs torch: install manyheads[torch]"
-
-
-@pytest.mark.parametrize(("heads", "width"), [(1, 32), (4, 8), (8, 16)])
-def test_keys_begin_as_large_as_queries_and_beta_holds_the_scale(heads: int, width: int) -> None:
-    """So that a step of Adam, the same for all weights, is as small for the one as for the other."""
-    first = initial_weights(RetrievalRun(4, 8, heads, 0, head_width=width, initial_sharpness=0.5))
-    assert float(first.key.std()) == pytest.approx(float(first.query.std()), rel=0.1)
-    np.testing.assert_allclose(torch.exp(first.sharpness), np.exp(0.5) / np.sqrt(width))

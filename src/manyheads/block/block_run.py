@@ -1,17 +1,21 @@
-"""BlockRun: everything that decides how a Transformer block is trained, and nothing about where or how fast."""
+"""BlockRun: everything that decides how a Transformer block is trained; BlockOutcome: the result of the run."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Literal, get_args
 
-from manyheads.block.matching_task import check_context
+from jaxtyping import Float32
+from numpy import ndarray
+
 from manyheads.errors import InputError
 from manyheads.identity import Identified, check_ranges, settle_numbers
+from manyheads.training.batched_runs import StopReason
 from manyheads.training.run import GIVEN
 
 PROTOCOL = 1
-"""Raised whenever the same fields come to mean another training; part of every id."""
+"""The version of the training protocol, part of every id: raise it when the same fields lead to another training."""
 
 Precision = Literal["float32", "bfloat16"]
 Reduction = Literal["none", "pca"]
@@ -19,13 +23,28 @@ Reduction = Literal["none", "pca"]
 
 @dataclass(frozen=True)
 class BlockRun(Identified):
-    """One block trained on permutation→matching retrieval (Sec. 7.3), every constant of it a field.
+    """One block trained on permutation→matching retrieval (Sec. 7.3). Every constant of the training is a field.
 
-    The paper's values are the defaults where it gives them. It does not give, and this project chose: batch size,
-    learning rate, first weights (normal, of standard deviation `initial_scale` · fan-in^(−1/2); gains 1, biases 0),
-    how often and on how much is validated and tested. AdamW's decay acts on every weight, gain and bias. The paper's
-    mixed precision is `bfloat16`; it is a matter of throughput, and slower on most CPUs. `problem_seed`, from which
-    permutation, examples and a drawn embedding derive, is the seed by default.
+    Defaults are the paper's values where the paper gives them. The paper does not give the batch size, the learning
+    rate, the initial weights, the validation interval and the sizes of the validation and test sets: this project chose
+    them. Initial weights are normal with standard deviation `initial_scale` · fan-in^(−1/2); gains are 1, biases are 0.
+    AdamW's weight decay acts on every weight, gain and bias. The paper's mixed precision is `bfloat16`; it changes the
+    speed, and is slower on most CPUs.
+
+    Attributes:
+        items: m, the number of items; the table of embedding rows has one row more, for NULL.
+        d_model: The width of an embedding row; a multiple of `heads`.
+        heads: h.
+        key_width: d_k, the width of a head's queries and keys.
+        seed: The seed of the initial weights.
+        problem_seed: The seed of the permutation, the examples and a Gaussian embedding; `seed` if None.
+        embedding: "gaussian", or the fingerprint of a table that the caller passes to the training.
+        reduction: "pca" reduces a passed table that is wider than d_model to its first d_model principal components.
+        context: ℓ, the number of pairs in a context; `items` must be at least 2·ℓ + 1.
+        mlp_width: The number of hidden units of the MLP.
+        final_norm: Whether a layer norm precedes the read-out.
+        steps: The number of training steps; a run has no early stopping.
+        validate_every: The number of steps between two validation checks.
 
     >>> BlockRun(items=6144, d_model=768, heads=4, key_width=64, seed=0).key_budget
     256
@@ -37,9 +56,9 @@ class BlockRun(Identified):
     key_width: int
     seed: int
     problem_seed: int | None = None
-    embedding: str = "gaussian"  # or the fingerprint of a given table, NULL's row its last
-    reduction: Reduction = "none"  # pca: a given table that is wider is reduced to d_model principal directions
-    context: int = 16  # pairs
+    embedding: str = "gaussian"
+    reduction: Reduction = "none"
+    context: int = 16
     mlp_width: int = 16
     final_norm: bool = False
     norm_epsilon: float = 1e-5
@@ -73,13 +92,19 @@ class BlockRun(Identified):
 
     @property
     def problem(self) -> int:
-        """The seed of permutation, examples and embedding."""
+        """The seed of the permutation, the examples and a Gaussian embedding."""
         return self.seed if self.problem_seed is None else self.problem_seed
 
     @property
     def meaning(self) -> dict[str, int | float | str]:
-        """The fields with the problem's seed settled, and the version of the protocol."""
+        """The fields, with `problem_seed` as a number, and the version of the protocol."""
         return asdict(self) | {"problem_seed": self.problem, "kind": "block", "protocol": PROTOCOL}
+
+    @property
+    def shared_fields(self) -> dict[str, int | float | str]:
+        """The fields that all runs of one batch have in common: all except seeds and embedding."""
+        own = ("seed", "problem_seed", "embedding")
+        return {name: value for name, value in self.meaning.items() if name not in own}
 
     def _check_shape(self) -> None:
         sizes = ("items", "d_model", "heads", "key_width", "mlp_width", "batch")
@@ -88,11 +113,13 @@ class BlockRun(Identified):
             raise InputError(f"d_model = {self.d_model} cannot be divided into the values of {self.heads} heads")
         check_context(self.items, self.context)
         if self.embedding != "gaussian" and not self.embedding.startswith(GIVEN):
-            raise InputError(f"unknown embedding '{self.embedding}': choose gaussian or fingerprint a given one")
+            raise InputError(
+                f"unknown embedding '{self.embedding}': choose gaussian, or the fingerprint of a table of your own"
+            )
         if self.reduction not in get_args(Reduction):
             raise InputError(f"unknown reduction '{self.reduction}': choose from {', '.join(get_args(Reduction))}")
         if self.reduction != "none" and self.embedding == "gaussian":
-            raise InputError("a Gaussian table is drawn at its width: there is nothing to reduce")
+            raise InputError("a Gaussian table is generated at its final width: there is nothing to reduce")
 
     def _check_protocol(self) -> None:
         if not isinstance(self.final_norm, bool):
@@ -106,3 +133,73 @@ class BlockRun(Identified):
             not_negative=("initial_scale", "learning_rate", "weight_decay"),
             below_one=("beta1", "beta2"),
         )
+
+
+@dataclass(frozen=True)
+class BlockCheck:
+    """One validation check: the validation accuracy, and the mean training loss since the check before."""
+
+    step: int
+    accuracy: float
+    loss: float
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Counts of a block's answers to a set of examples; the answer NULL is never correct."""
+
+    right: int
+    null: int
+    total: int
+
+    @property
+    def accuracy(self) -> float:
+        """The share of correct answers."""
+        return self.right / self.total
+
+    @property
+    def null_rate(self) -> float:
+        """The share of the answer NULL. It is near 1 for a block that has learnt to answer NULL always."""
+        return self.null / self.total
+
+
+@dataclass(frozen=True, eq=False)
+class BlockOutcome:
+    """The result of a run. A value that was not measured is None.
+
+    Attributes:
+        run: The run.
+        stopped: Why the training stopped.
+        steps: The number of steps taken.
+        best: The check with the best validation accuracy, the first of equal ones.
+        test: The test answers with the weights of the best check; None unless the run took all its steps.
+        weights: The weights of the best check by name.
+        curve: All validation checks.
+        seconds: The time of training, validation and test.
+    """
+
+    run: BlockRun
+    stopped: StopReason
+    steps: int
+    best: BlockCheck | None
+    test: Answers | None
+    weights: Mapping[str, Float32[ndarray, "*shape"]] | None
+    curve: tuple[BlockCheck, ...]
+    seconds: float
+
+
+def check_context(items: int, context: int) -> None:
+    """Check that the items suffice for a context.
+
+    Args:
+        items: m, the number of items.
+        context: ℓ, the number of pairs in a context.
+
+    Raises:
+        InputError: ℓ is below 1, or a query and ℓ disjoint pairs need more than m items.
+    """
+    if context < 1:
+        raise InputError(f"a context needs at least 1 pair, not {context}")
+    if 2 * context + 1 > items:
+        needed = 2 * context + 1
+        raise InputError(f"a query and {context} disjoint pairs need 2·{context} + 1 = {needed} items, not {items}")

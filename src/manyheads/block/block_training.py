@@ -1,4 +1,4 @@
-"""train_blocks: blocks of one shape to their end, several seeds in one call."""
+"""train_blocks: train blocks of one shape, several seeds in one call."""
 
 from __future__ import annotations
 
@@ -10,27 +10,26 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from manyheads.block.block_data import table_of
-from manyheads.block.block_outcome import Answers, BlockCheck, BlockOutcome
-from manyheads.block.block_run import BlockRun
+from manyheads.block.block_run import Answers, BlockCheck, BlockOutcome, BlockRun
 from manyheads.errors import InputError
-from manyheads.training.course import Course, cut
+from manyheads.training.batched_runs import BatchedRunState, batch_stop_reason
 from manyheads.training.data import Stream
 
 STRIDE = 8
-"""Steps between two looks at the clock: at the paper's size under a second on two cores."""
+"""Steps between two checks of the time limit: under a second at the paper's size on two cores."""
 
 
 @dataclass
-class BlockCourse(Course):
-    """How one block goes: also its validation checks, and the best of them."""
+class BlockRunState(BatchedRunState):
+    """The state of one block in training: also its validation checks, the best check, and its time."""
 
     curve: list[BlockCheck] = field(default_factory=list)
     best: BlockCheck | None = None
     seconds: float = 0.0
 
-    def check(self, answers: Answers) -> bool:
-        """Note a validation check, and say whether it is the best so far."""
-        self.curve.append(BlockCheck(self.steps, answers.accuracy, self.mean_loss()))
+    def add_check(self, answers: Answers) -> bool:
+        """Add a validation check, and return whether it is the best so far."""
+        self.curve.append(BlockCheck(self.steps, answers.accuracy, self.take_mean_loss()))
         if self.best is not None and answers.accuracy <= self.best.accuracy:
             return False
         self.best = self.curve[-1]
@@ -46,53 +45,67 @@ def train_blocks(
     keep_going: Callable[[], bool] = lambda: True,
     progress: Callable[[Sequence[BlockCheck]], None] = lambda _: None,
 ) -> list[BlockOutcome]:
-    """Train runs that differ in their seeds only, each as if alone, for the fixed number of updates they name.
+    """Train blocks together. Each run ends with the same result, to rounding, as if it were trained by itself.
 
-    `table` is for runs that name one by its fingerprint. A run ends before its last step when its loss is no number
-    (diverged), at the `time_limit` (seconds), or when it shall not keep going. `progress` hears of every validation, by
-    the latest check of each run that is still sound.
+    A run stops before its last step if its loss or its weights are not finite ("diverged"), at the time limit
+    ("timeout"), or when `keep_going` returns False ("cancelled").
+
+    Args:
+        runs: Runs that differ in their seeds and embeddings only.
+        table: The table, of shape (items + 1, width), for runs that name it by its fingerprint.
+        device: A device as torch names it.
+        time_limit: The longest time of the whole call in seconds.
+        keep_going: Called every few steps; False cancels the training.
+        progress: Called after every validation check with the latest check of each run that is still trained.
+
+    Returns:
+        One outcome for each run, in the order of `runs`.
+
+    Raises:
+        InputError: The runs do not fit together, the table is not the table of a run, or torch or the device is
+            missing.
     """
     begun = time.perf_counter()
     tables = [table_of(run, table) for run in runs]
     try:
-        from manyheads.block.block_batch import Batch  # torch is an optional extra
+        from manyheads.block.block_batch import BlockBatch  # torch is an optional extra
     except ModuleNotFoundError:
         raise InputError("a block needs torch: install manyheads[torch]") from None
-    batch = Batch(runs, tables, device=device)
+    batch = BlockBatch(runs, tables, device=device)
     limit, every = batch.run.steps, batch.run.validate_every
-    courses = [BlockCourse() for _ in runs]
-    while batch.step < limit and (going := [n for n, course in enumerate(courses) if course.stopped is None]):
+    states = [BlockRunState() for _ in runs]
+    while batch.step < limit and (active := [n for n, state in enumerate(states) if state.stopped is None]):
         losses = batch.advance(min(STRIDE, every - batch.step % every, limit - batch.step))
-        for n in going:
-            courses[n].advance(losses[:, n])
+        for n in active:
+            states[n].advance(losses[:, n])
         if batch.step % every == 0 or batch.step == limit:
             answers = batch.evaluate(batch.weights, Stream.VALIDATION, batch.run.validation_examples)
-            sound = batch.sound()
-            for n in going:
-                if not sound[n]:
-                    courses[n].stopped = "diverged"
-                elif courses[n].stopped is None and courses[n].check(answers[n]):
-                    batch.keep(n)
-            progress([courses[n].curve[-1] for n in going if courses[n].stopped is None])
+            finite = batch.finite_runs()
+            for n in active:
+                if not finite[n]:
+                    states[n].stopped = "diverged"
+                elif states[n].stopped is None and states[n].add_check(answers[n]):
+                    batch.store_best(n)
+            progress([states[n].curve[-1] for n in active if states[n].stopped is None])
         seconds = time.perf_counter() - begun
-        ended = cut(seconds, time_limit, keep_going) if batch.step < limit else None
-        for n in going:
-            courses[n].seconds = seconds
-            courses[n].stopped = courses[n].stopped or ended
-    trained = time.perf_counter()
-    whole = [course.stopped is None for course in courses]
-    tests = batch.evaluate(batch.best, Stream.TEST, batch.run.test_examples) if any(whole) else []
-    tested = time.perf_counter() - trained
+        reason = batch_stop_reason(seconds, time_limit, keep_going) if batch.step < limit else None
+        for n in active:
+            states[n].seconds = seconds
+            states[n].stopped = states[n].stopped or reason
+    test_begun = time.perf_counter()
+    complete = [state.stopped is None for state in states]
+    tests = batch.evaluate(batch.best, Stream.TEST, batch.run.test_examples) if any(complete) else []
+    test_seconds = time.perf_counter() - test_begun
     return [
         BlockOutcome(
             run=run,
-            stopped=course.stopped or "limit",
-            steps=course.steps,
-            best=course.best,
-            test=tests[n] if whole[n] else None,
-            weights=batch.best_of(n) if course.best is not None else None,
-            curve=tuple(course.curve),
-            seconds=course.seconds + (tested if whole[n] else 0.0),
+            stopped=state.stopped or "limit",
+            steps=state.steps,
+            best=state.best,
+            test=tests[n] if complete[n] else None,
+            weights=batch.best_weights(n) if state.best is not None else None,
+            curve=tuple(state.curve),
+            seconds=state.seconds + (test_seconds if complete[n] else 0.0),
         )
-        for n, (run, course) in enumerate(zip(runs, courses, strict=True))
+        for n, (run, state) in enumerate(zip(runs, states, strict=True))
     ]

@@ -1,6 +1,7 @@
-"""What the heads of a trained block do: how much each attends to the pair that holds the query's successor.
+"""The roles of the heads of a trained block: how much each head attends to the pair that contains the successor.
 
-Construction II gives every head a share of the sources. Whether training finds such a partition is seen query by query.
+Construction II gives each head a part of the sources. The attention, query by query, shows whether training finds such
+a partition too.
 """
 
 from __future__ import annotations
@@ -18,40 +19,56 @@ from manyheads.errors import InputError
 from manyheads.training.data import Stream
 
 SERVES = 0.5
-"""A head serves a query if so much of its attention, in the mean over contexts, goes to the successor's pair."""
+"""A head serves a query if at least this share of its attention, averaged over contexts, is on the successor's pair."""
 EXAMPLES_AT_ONCE = 512
 
 
 @dataclass(frozen=True, eq=False)
 class HeadWork:
-    """By query and head, the mean attention to the pair that holds π(q); queries that were never drawn are absent."""
+    """The mean attention to the pair that contains π(q), for each query q and each head.
+
+    Attributes:
+        queries: The queries that occurred at least once.
+        attention: The mean attention of each head for each of these queries, from 0 to 1.
+    """
 
     queries: Int64[ndarray, " queries"]
     attention: Float64[ndarray, "queries heads"]
 
     @property
     def mean(self) -> Float64[ndarray, " heads"]:
-        """Of each head, over all queries."""
+        """The mean attention of each head over all queries."""
         return self.attention.mean(axis=0)
 
     @property
     def first(self) -> Int64[ndarray, " queries"]:
-        """The head that attends most to the successor of each query; −1 where none serves it."""
+        """The head with the largest attention for each query; −1 if no head serves the query."""
         best = self.attention.argmax(axis=1)
         return np.where(self.attention.max(axis=1) >= SERVES, best, -1)
 
     @property
     def servers(self) -> Int64[ndarray, " queries"]:
-        """How many heads serve each query."""
+        """The number of heads that serve each query."""
         return (self.attention >= SERVES).sum(axis=1)
 
 
 def head_work(
     run: BlockRun, weights: Mapping[str, ndarray], table: ndarray, *, per_query: int = 16, device: str = "cpu"
 ) -> HeadWork:
-    """Look at the attention of a trained block in about so many test contexts for each query.
+    """Measure the attention of a trained block on test contexts.
 
-    `table` is the run's own, as `table_of` gives it.
+    Args:
+        run: The run of the block.
+        weights: The trained weights by name, as in `BlockOutcome.weights`.
+        table: The table of the run, of shape (items + 1, d_model), as `table_of` returns it.
+        per_query: The mean number of test contexts for each query.
+        device: A device as torch names it.
+
+    Returns:
+        The mean attention of each head for each query.
+
+    Raises:
+        InputError: The weights do not have the shapes of the run, or torch or the device is missing.
     """
     try:
         import torch
@@ -59,17 +76,17 @@ def head_work(
         raise InputError("a block needs torch: install manyheads[torch]") from None
     from torch.nn.functional import layer_norm
 
-    from manyheads.block.block_weights import initial_weights, side_by_side
-    from manyheads.block.encoding import encode
-    from manyheads.block.folded_block import attention
+    from manyheads.block.block_network import attention, encode, initial_weights, stack_weights
     from manyheads.training.devices import device_named
 
     place = device_named(device)
-    like = initial_weights(run)
-    shapes = {name: tuple(tensor.shape) for name, tensor in like.named().items()}
+    structure = initial_weights(run)
+    shapes = {name: tuple(tensor.shape) for name, tensor in structure.by_name().items()}
     if {name: weight.shape for name, weight in weights.items()} != shapes:
-        raise InputError("the weights are not those of a block of the run's shape")
-    own = side_by_side([like.rebuilt(torch.from_numpy(weights[name]).to(place, torch.float32) for name in shapes)])
+        raise InputError("the weights do not have the shapes of a block of this run")
+    own = stack_weights(
+        [structure.with_tensors(torch.from_numpy(weights[name]).to(place, torch.float32) for name in shapes)]
+    )
     rows = torch.from_numpy(table).to(place, torch.float32)[None]
     examples = task_of(run).batches(Stream.TEST, 0, 1, size=per_query * run.items)
     sums, counts = np.zeros((run.items, run.heads)), np.bincount(examples.queries, minlength=run.items)
@@ -78,8 +95,8 @@ def head_work(
         queries, pairs = (torch.from_numpy(each[part]).to(place)[None] for each in (examples.queries, examples.pairs))
         x = encode(rows, queries, pairs)
         with torch.no_grad():
-            given = attention(own, layer_norm(x, x.shape[-1:], eps=run.norm_epsilon))[0].cpu().numpy()
+            shares = attention(own, layer_norm(x, x.shape[-1:], eps=run.norm_epsilon))[0].cpu().numpy()
         places = examples.places[part]
-        np.add.at(sums, examples.queries[part], given[np.arange(len(places)), :, places])
-    drawn = np.flatnonzero(counts)
-    return HeadWork(drawn, sums[drawn] / counts[drawn, None])
+        np.add.at(sums, examples.queries[part], shares[np.arange(len(places)), :, places])
+    seen = np.flatnonzero(counts)
+    return HeadWork(seen, sums[seen] / counts[seen, None])

@@ -9,7 +9,7 @@ from manyheads.bounds.channel_cost import Shape
 from manyheads.errors import InputError
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Architecture:
     """What decides the query–key channel of a model; every layer is alike."""
 
@@ -31,7 +31,7 @@ class Architecture:
     @property
     def shape(self) -> Shape:
         """The query–key channel of one layer."""
-        return Shape(self.d_model, self.heads, self.key_width, self.key_heads)
+        return Shape(d_model=self.d_model, heads=self.heads, key_width=self.key_width, key_heads=self.key_heads)
 
 
 GPT2 = "Radford et al. 2019, Table 2; openai-community/gpt2* config.json"
@@ -71,7 +71,19 @@ _TABLE = [
     ("bert-base", 12, 768, 12, 12, 64, 30_522, BERT),
     ("bert-large", 24, 1024, 16, 16, 64, 30_522, BERT),
 ]
-ARCHITECTURES: dict[str, Architecture] = {row[0]: Architecture(*row) for row in _TABLE}
+ARCHITECTURES: dict[str, Architecture] = {
+    name: Architecture(
+        name=name,
+        layers=layers,
+        d_model=d_model,
+        heads=heads,
+        key_heads=key_heads,
+        key_width=key_width,
+        vocabulary=vocabulary,
+        source=source,
+    )
+    for name, layers, d_model, heads, key_heads, key_width, vocabulary, source in _TABLE
+}
 
 
 def architecture(name: str) -> Architecture:

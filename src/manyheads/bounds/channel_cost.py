@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from manyheads.errors import InputError
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Shape:
     """The query–key channel of one layer: `heads` query heads over `key_heads` key heads, each `key_width` wide.
 

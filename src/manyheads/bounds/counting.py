@@ -14,13 +14,13 @@ from manyheads.problem.graph import MOST_ITEMS
 DIRECT = 32  # below this many relations the product is multiplied out; from here on Stirling's series is exact enough
 
 
-def ln_graphs(items: Given, relations: Given, *, loops: bool = False) -> Reals:
+def ln_graphs(*, items: Given, relations: Given, loops: bool = False) -> Reals:
     """ln C(N, m'), the graphs with m' relations among N = m(m − 1) ordered pairs, or m² with loops (Sec. 9).
 
     In nats; valid for 0 ≤ m' ≤ N < 2^63; relative error below 10^−14. Differences of log-gamma functions would lose
     every digit where m is large.
 
-    >>> round(float(np.exp(ln_graphs(4, 3))))  # C(12, 3)
+    >>> round(float(np.exp(ln_graphs(items=4, relations=3))))  # C(12, 3)
     220
     """
     m, k = whole(items, "items"), whole(relations, "relations")
@@ -31,7 +31,7 @@ def ln_graphs(items: Given, relations: Given, *, loops: bool = False) -> Reals:
         worst = np.argmax(np.broadcast_to((k < 0) | (k > pairs), np.broadcast_shapes(k.shape, pairs.shape)))
         wrong, most = np.broadcast_arrays(k, pairs)
         raise InputError(f"{wrong.flat[worst]} relations do not fit into {most.flat[worst]} ordered pairs")
-    return ln_binomial(pairs, k)
+    return ln_binomial(n=pairs, k=k)
 
 
 def ln_permutations(items: Given) -> Reals:
@@ -39,7 +39,7 @@ def ln_permutations(items: Given) -> Reals:
     return np.asarray(gammaln(whole(items, "items") + 1.0))
 
 
-def ln_binomial(n: Given, k: Given) -> Reals:
+def ln_binomial(*, n: Given, k: Given) -> Reals:
     """ln C(n, k) for whole numbers 0 ≤ k ≤ n < 2^63.
 
     For k, n − k ≥ 32: k·ln(n/k) − (n − k)·log1p(−k/n) + ½·ln(n/(2πk(n − k))) and the remainders of Stirling's series, a

@@ -19,13 +19,13 @@ SUFFICIENT_WIDTH = 2
 """n of the D heads that suffice: one coordinate for f_i, one for who belongs to S_i."""
 
 
-def retrieval_exponent(dimension: Given, length: Given, *, heads: Given, width: Given) -> Reals:
+def retrieval_exponent(*, dimension: Given, length: Given, heads: Given, width: Given) -> Reals:
     """k of M = Ω(ε^(−k)) with s = `heads` < D heads: (T/4 − s − D + 1)/((n + 1)·s + 1) − 1, not below 0.
 
     A lower bound on what the MLPs must cost, for some task of dimension D: exponential in T. Where it is 0 it says
     nothing, as it does for short sequences (`retrieval_length`).
 
-    >>> float(retrieval_exponent(4, 128, heads=1, width=2))
+    >>> float(retrieval_exponent(dimension=4, length=128, heads=1, width=2))
     6.0
     """
     D, T, s, n = _checked(dimension, length, heads, width)
@@ -34,32 +34,32 @@ def retrieval_exponent(dimension: Given, length: Given, *, heads: Given, width: 
     return np.maximum(0.0, (T / 4 - s - D + 1) / ((n + 1) * s + 1) - 1)
 
 
-def retrieval_length(dimension: Given, *, heads: Given, width: Given) -> Wholes:
+def retrieval_length(*, dimension: Given, heads: Given, width: Given) -> Wholes:
     """The largest T at which `retrieval_exponent` still says nothing: 4·((n + 2)·s + D).
 
-    >>> int(retrieval_length(4, heads=3, width=8))
+    >>> int(retrieval_length(dimension=4, heads=3, width=8))
     136
     """
     D, _, s, n = _checked(dimension, 1, heads, width)
     return 4 * ((n + 2) * s + D)
 
 
-def memorising_width(length: Given, input_width: Given) -> Wholes:
+def memorising_width(*, length: Given, input_width: Given) -> Wholes:
     """n ≥ T·d: one head so wide can copy the sequence, and a five-layer ReLU network do the rest, M > C/ε^(1 + γ)."""
     return _at_least_one(length, "length") * _at_least_one(input_width, "input_width")
 
 
-def layers_for(dimension: Given, heads: Given) -> Wholes:
+def layers_for(*, dimension: Given, heads: Given) -> Wholes:
     """⌈D/h⌉, the least number of layers by the paper's conjecture that L·h ≥ D is needed."""
     return -(-_at_least_one(dimension, "dimension") // _at_least_one(heads, "heads"))
 
 
-def is_covered(subset: Given, length: Given) -> np.bool_ | np.ndarray:
+def is_covered(*, subset: Given, length: Given) -> np.bool_ | np.ndarray:
     """Whether a subset S_i of so many tokens is large enough for the theorems: |S_i| ≥ T/4."""
     return 4 * _at_least_one(subset, "subset") >= _at_least_one(length, "length")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class FewerHeads:
     """What the lower bound says of s < D heads."""
 
@@ -69,7 +69,7 @@ class FewerHeads:
     layers: int  # so many would do by the conjecture
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RetrievalBounds:
     """All of it for one task."""
 
@@ -84,20 +84,20 @@ class RetrievalBounds:
 
 
 def retrieval_bounds(
-    dimension: int, length: int, *, width: int = SUFFICIENT_WIDTH, input_width: int | None = None
+    *, dimension: int, length: int, width: int = SUFFICIENT_WIDTH, input_width: int | None = None
 ) -> RetrievalBounds:
     """What is sufficient, what fewer heads of width n must cost, and how wide one head that memorises is.
 
-    >>> [round(one.exponent, 3) for one in retrieval_bounds(3, 64, width=2).fewer]
+    >>> [round(one.exponent, 3) for one in retrieval_bounds(dimension=3, length=64, width=2).fewer]
     [2.25, 0.714]
     """
     _checked(dimension, length, 1, width)
     fewer = tuple(
         FewerHeads(
             heads=s,
-            exponent=float(retrieval_exponent(dimension, length, heads=s, width=width)),
-            from_length=int(retrieval_length(dimension, heads=s, width=width)) + 1,
-            layers=int(layers_for(dimension, s)),
+            exponent=float(retrieval_exponent(dimension=dimension, length=length, heads=s, width=width)),
+            from_length=int(retrieval_length(dimension=dimension, heads=s, width=width)) + 1,
+            layers=int(layers_for(dimension=dimension, heads=s)),
         )
         for s in _some_below(dimension)
     )
@@ -108,7 +108,7 @@ def retrieval_bounds(
         sufficient_heads=dimension,
         sufficient_width=SUFFICIENT_WIDTH,
         fewer=fewer,
-        memorising_width=None if input_width is None else int(memorising_width(length, input_width)),
+        memorising_width=None if input_width is None else int(memorising_width(length=length, input_width=input_width)),
         least_subset=-(-length // 4),
     )
 

@@ -15,7 +15,7 @@ from manyheads.problem.graph import MOST_ITEMS
 WIDEST = 2**20  # the largest d_model that is looked at
 
 
-def relations_by_bits(items: int, shape: Shape, *, bits: float = 16.0) -> int:
+def relations_by_bits(shape: Shape, *, items: int, bits: float = 16.0) -> int:
     """The most relations for which the bit budget leaves room: log2 C(m(m − 1), m') ≤ b·(d·(D_Q + D_K) + 1).
 
     One more is impossible for some graph with so many relations. All pairs where half of them have room: no other count
@@ -23,11 +23,11 @@ def relations_by_bits(items: int, shape: Shape, *, bits: float = 16.0) -> int:
     """
     pairs = _pairs(items)
     room = bits * (shape.parameters + 1) * LN2
-    most = _largest(lambda relations: float(ln_graphs(items, relations)) <= room, pairs // 2)
+    most = _largest(lambda relations: float(ln_graphs(items=items, relations=relations)) <= room, pairs // 2)
     return pairs if most == pairs // 2 else most
 
 
-def relations_by_freedom(items: int, shape: Shape) -> int:
+def relations_by_freedom(shape: Shape, *, items: int) -> int:
     """The most relations for which each head has the degrees of freedom its share needs (`freedom_needed`).
 
     An estimate that assumes rows like random ones, an even split of the relations over the heads and the rule max;
@@ -44,18 +44,18 @@ def relations_by_freedom(items: int, shape: Shape) -> int:
     return guess
 
 
-def relations_by_paper(items: int, shape: Shape, *, slope: float = 0.46) -> int:
+def relations_by_paper(shape: Shape, *, items: int, slope: float = 0.46) -> int:
     """The paper's law read backwards: m' = D_Q·d/(0.46·log2 m), or with slope 1.19 for permutations."""
     return min(_pairs(items), math.floor(shape.query_budget * shape.d_model / (slope * math.log2(items))))
 
 
-def d_model_by_bits(items: int, relations: int, key_budget: int, *, bits: float = 16.0) -> int:
+def d_model_by_bits(*, items: int, relations: int, key_budget: int, bits: float = 16.0) -> int:
     """The smallest d_model at which the bit budget no longer forbids D_K: d ≥ (log2 C(m(m − 1), m')/b − 1)/(2·D_K)."""
-    needed = (float(ln_graphs(items, relations)) / (LN2 * bits) - 1) / (2 * key_budget)
+    needed = (float(ln_graphs(items=items, relations=relations)) / (LN2 * bits) - 1) / (2 * key_budget)
     return max(1, math.ceil(needed))
 
 
-def d_model_by_freedom(items: int, relations: int, key_budget: int) -> int | None:
+def d_model_by_freedom(*, items: int, relations: int, key_budget: int) -> int | None:
     """The smallest d_model at which some split of D_K into heads has the freedom; None beyond WIDEST."""
 
     # a split h·d_k ≤ D_K has h or d_k ≤ √D_K; with a width that small, as many heads as D_K allows need least each
@@ -63,7 +63,7 @@ def d_model_by_freedom(items: int, relations: int, key_budget: int) -> int | Non
     heads = sorted({*range(1, root + 1), *(key_budget // width for width in range(1, root + 1))})
 
     def enough(d_model: int) -> bool:
-        split = freedom_split(items, relations, d_model, heads=heads)
+        split = freedom_split(items=items, relations=relations, d_model=d_model, heads=heads)
         return split is not None and split[0] * split[1] <= key_budget
 
     if not enough(WIDEST):
@@ -71,13 +71,13 @@ def d_model_by_freedom(items: int, relations: int, key_budget: int) -> int | Non
     return WIDEST - _largest(lambda less: enough(WIDEST - less), WIDEST - 1)
 
 
-def d_model_by_paper(items: int, relations: int, key_budget: int, *, slope: float = 0.46) -> int:
+def d_model_by_paper(*, items: int, relations: int, key_budget: int, slope: float = 0.46) -> int:
     """The paper's law read for d: 0.46·m'·log2 m/D_K, or with slope 1.19 as for permutations."""
     return max(1, math.ceil(slope * relations * math.log2(items) / key_budget))
 
 
 def _fits(items: int, relations: int, shape: Shape) -> bool:
-    return float(freedom_needed(items, relations, shape.heads)) <= shape.freedom
+    return float(freedom_needed(items=items, relations=relations, heads=shape.heads)) <= shape.freedom
 
 
 def _pairs(items: int) -> int:

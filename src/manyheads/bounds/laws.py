@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.special import ndtr
+from scipy.special import erf, erfcx, ndtr
 
 from manyheads.bounds.arguments import Given, Reals, positive
 from manyheads.bounds.channel_cost import Shape
 from manyheads.errors import InputError
 
 MAX_HEADS = 4096
+NEWTON_STEPS = 2  # from a start that is off by 3e-4
+THRESHOLDS = 1025  # values of t in the table of starts
+LARGEST_THRESHOLD = 37.5  # where f is about 1e-310, the least number of float64
+TINY = 1e-300
+SQRT2 = float(np.sqrt(2.0))
 
 
-def paper_key_budget(items: Given, relations: Given, d_model: Given, *, degree: int = 1) -> Reals:
+def paper_key_budget(*, items: Given, relations: Given, d_model: Given, degree: int = 1) -> Reals:
     """D_K* as the paper measured it: 1.19·m·log2 m/d (permutations, Fig. 3) or 0.46·m'·log2 m/d (r-regular, Eq. 32).
 
     An empirical fit to F1 ≥ 0.99 after the paper's training, on m ≤ 4096; neither a lower nor an upper bound.
@@ -23,15 +28,25 @@ def paper_key_budget(items: Given, relations: Given, d_model: Given, *, degree: 
     return slope * positive(relations, "relations") * np.log2(positive(items, "items")) / positive(d_model, "d_model")
 
 
-def paper_heads(items: Given, d_model: Given) -> Reals:
+def paper_heads(*, items: Given, d_model: Given) -> Reals:
     """h* ≈ 1.65·m/d_model − 6.64 (Fig. 10, R² = 0.824), at least 1."""
     return np.maximum(1.0, 1.65 * positive(items, "items") / positive(d_model, "d_model") - 6.64)
 
 
 def constraint_share(positives: Given) -> Reals:
-    """g*(f): degrees of freedom one needs a constraint when a fraction f of the constraints is positive.
+    """g*(f), the degrees of freedom for each constraint when a fraction f of the constraints is positive.
 
-    g*(f) = min over t of f·U(t) + (1 − f)·U(−t), U(t) = (1 + t²)Φ(t) + tφ(t) (laws.md, section 6).
+    g*(f) = min over t of f·U(t) + (1 − f)·U(−t), where U(t) = (1 + t²)·Φ(t) + t·φ(t) = E[(t + z)₊²] for a standard
+    normal z (docs/reference/laws.md, section 6). The relative error is below 1e-12.
+
+    Args:
+        positives: f, above 0 and below 1.
+
+    Returns:
+        g*, above 0 and at most ½; g*(f) = g*(1 − f).
+
+    Raises:
+        InputError: A fraction is not between 0 and 1.
 
     >>> [round(float(m * m * constraint_share(1 / m))) for m in (32, 64, 128, 256, 512)]
     [122, 297, 708, 1654, 3808]
@@ -40,42 +55,59 @@ def constraint_share(positives: Given) -> Reals:
     if not ((f > 0) & (f < 1)).all():
         wrong = f[~((f > 0) & (f < 1))].flat[0]
         raise InputError(f"the fraction of positive constraints lies between 0 and 1, not at {wrong:g}")
-    # f·U'(t) = (1 − f)·U'(−t): the left side rises with t, the right side falls. After 34 halvings t is off by 4e-9;
-    # at its minimum g* is flat, so that the square of it counts
-    low, high = np.full(f.shape, -38.0), np.full(f.shape, 38.0)
-    for _ in range(34):
-        t = (low + high) / 2
-        falling = f * _ramp(t) < (1 - f) * _ramp(-t)
-        low, high = np.where(falling, t, low), np.where(falling, high, t)
-    return f * _square(t) + (1 - f) * _square(-t)
+    rare = np.minimum(f, 1 - f)  # 1 − f has the threshold −t and the same g*, so t ≥ 0 is enough
+    log_odds = np.log1p(-rare) - np.log(rare)
+    t = np.interp(log_odds, _LOG_ODDS, _THRESHOLDS)
+    for _ in range(NEWTON_STEPS):
+        ratio, ramp = _ramp_below(t)
+        # the derivative of the log odds is φ/(E[(−t + z)₊]·E[(t + z)₊])
+        t = _in_range(t - (_log_odds(t) - log_odds) * ratio * (t + ramp))
+    # at the best t, f·E[(t + z)₊] = (1 − f)·E[(−t + z)₊]: with U(t) = t·E[(t + z)₊] + Φ(t) only the Φ remain
+    below = ndtr(-t)
+    return np.asarray(rare * (1 - below) + (1 - rare) * below)
 
 
 def constraint_positives(share: Given) -> Reals:
-    """The inverse of `constraint_share`: the fraction f ≤ ½ of positive constraints that needs so much of freedom.
+    """The inverse of `constraint_share`: the fraction f ≤ ½ of positive constraints for which g*(f) is this share.
 
-    At the best threshold t, f = U'(−t)/(U'(t) + U'(−t)), so both f and g* fall as t grows from 0.
+    The relative error is below 1e-12.
+
+    Args:
+        share: g*, above 0; from ½ on, every fraction has enough freedom.
+
+    Returns:
+        f, above 0 and at most ½; ½ where the share is ½ or more.
+
+    Raises:
+        InputError: A share is not positive.
 
     >>> round(float(constraint_positives(constraint_share(0.01))), 12)
     0.01
     """
-    wanted = positive(share, "share")
-    low, high = np.zeros(wanted.shape), np.full(wanted.shape, 38.0)
-    for _ in range(60):
-        t = (low + high) / 2
-        f = _ramp(-t) / (_ramp(t) + _ramp(-t))
-        too_much = f * _square(t) + (1 - f) * _square(-t) > wanted
-        low, high = np.where(too_much, t, low), np.where(too_much, high, t)
-    return np.where(wanted >= 0.5, 0.5, f)
+    wanted = np.minimum(positive(share, "share"), 0.5)
+    depth = _depth_of(wanted, 1 - 2 * wanted)
+    t = np.interp(depth, _DEPTHS, _THRESHOLDS)
+    for _ in range(NEWTON_STEPS):
+        _, ramp = _ramp_below(t)
+        total = t + 2 * ramp
+        # d(depth²)/dt = −g'/g, where −g' = (U(t) − U(−t))·φ/total²
+        falling = (t * total + erf(t / SQRT2)) * _density(t) / total**2
+        here = _depth(t)
+        slope = falling / (2 * np.maximum(_share(t), TINY))
+        step = (here - depth) * here / np.maximum(slope, TINY)
+        t = _in_range(t - step)
+    _, ramp = _ramp_below(t)
+    return np.asarray(ramp / (t + 2 * ramp))
 
 
-def freedom_needed(items: Given, relations: Given, heads: Given) -> Reals:
+def freedom_needed(*, items: Given, relations: Given, heads: Given) -> Reals:
     """m²·g*(m'/(h·m²)), the degrees of freedom that each of h heads needs for its share of the relations."""
     pairs = positive(items, "items") ** 2
     return pairs * constraint_share(positive(relations, "relations") / (positive(heads, "heads") * pairs))
 
 
 def freedom_key_width(
-    items: int, relations: int, d_model: int, heads: int, *, key_heads: int | None = None
+    *, items: int, relations: int, d_model: int, heads: int, key_heads: int | None = None
 ) -> int | None:
     """The key width at which `heads` heads have as many degrees of freedom as their share of the relations needs.
 
@@ -83,32 +115,32 @@ def freedom_key_width(
     (laws.md, section 6: an estimate, neither a lower nor an upper bound). With fewer key heads, d_k follows from the
     freedom that `Shape` counts.
 
-    >>> [freedom_key_width(m, m, d, h) for m, d, h in ((64, 16, 2), (128, 32, 1), (256, 32, 4), (512, 64, 2))]
-    [8, 15, 11, 21]
+    >>> freedom_key_width(items=512, relations=512, d_model=64, heads=2)
+    21
     """
-    needed = float(freedom_needed(items, relations, heads))
-    if Shape(d_model, heads, d_model, key_heads).freedom < needed:
+    needed = float(freedom_needed(items=items, relations=relations, heads=heads))
+    if Shape(d_model=d_model, heads=heads, key_width=d_model, key_heads=key_heads).freedom < needed:
         return None
     low, high = 0, d_model  # the freedom rises with the width up to d_model
     while high - low > 1:
         middle = (low + high) // 2
-        enough = Shape(d_model, heads, middle, key_heads).freedom >= needed
+        enough = Shape(d_model=d_model, heads=heads, key_width=middle, key_heads=key_heads).freedom >= needed
         low, high = (low, middle) if enough else (middle, high)
     return high
 
 
 def freedom_split(
-    items: int, relations: int, d_model: int, *, heads: Sequence[int] | None = None
+    *, items: int, relations: int, d_model: int, heads: Sequence[int] | None = None
 ) -> tuple[int, int] | None:
     """(heads, key_width) with the smallest key budget by the law, of those head counts; ties go to fewer heads.
 
     None where none of them, by default 1 to MAX_HEADS, has freedom enough.
 
-    >>> [h * w for h, w in (freedom_split(64, 64, 16), freedom_split(256, 256, 32))]
-    [15, 42]
+    >>> freedom_split(items=64, relations=64, d_model=16)
+    (3, 5)
     """
     counts = np.arange(1, MAX_HEADS + 1) if heads is None else np.sort(np.array(heads))
-    needed = np.asarray(freedom_needed(items, relations, counts))
+    needed = np.asarray(freedom_needed(items=items, relations=relations, heads=counts))
     counts, needed = counts[needed <= d_model**2], needed[needed <= d_model**2]
     if not counts.size:
         return None
@@ -117,15 +149,48 @@ def freedom_split(
     return int(counts[best]), int(widths[best])
 
 
-def _square(t: Reals) -> Reals:
-    """U(t) = E[(t + z)₊²] for a standard normal z."""
-    return (1 + t * t) * ndtr(t) + t * _density(t)
+# The best threshold t ≥ 0 is found by Newton's method. Two functions of t are inverted, both nearly smooth and
+# monotone: the log odds ln((1 − f)/f), and the depth √(−ln(2·g*)), which is nearly linear in t. In a table of
+# THRESHOLDS values the start is off by at most 3e-4; each step squares the error.
 
 
-def _ramp(t: Reals) -> Reals:
-    """U'(t)/2 = E[(t + z)₊]."""
-    return t * ndtr(t) + _density(t)
+def _ramp_below(t: Reals) -> tuple[Reals, Reals]:
+    """E[(−t + z)₊]/φ(t) and E[(−t + z)₊], for t ≥ 0; erfcx keeps the digits that φ(t) − t·Φ(−t) would lose."""
+    ratio = 1 - t * np.sqrt(np.pi / 2) * erfcx(t / SQRT2)
+    return ratio, _density(t) * ratio
+
+
+def _log_odds(t: Reals) -> Reals:
+    """ln((1 − f)/f) of the fraction f whose best threshold is t: the ratio of E[(t + z)₊] and E[(−t + z)₊]."""
+    ratio, ramp = _ramp_below(t)
+    return np.log(t + ramp) + t * t / 2 + np.log(np.sqrt(2 * np.pi)) - np.log(ratio)
+
+
+def _share(t: Reals) -> Reals:
+    """g* of the fraction whose best threshold is t."""
+    _, ramp = _ramp_below(t)
+    below = ndtr(-t)
+    return (ramp * (1 - below) + (t + ramp) * below) / (t + 2 * ramp)
+
+
+def _depth(t: Reals) -> Reals:
+    """√(−ln(2·g*)) of the fraction whose best threshold is t; 1 − 2·g* has a form without cancellation."""
+    _, ramp = _ramp_below(t)
+    return _depth_of(_share(t), t * erf(t / SQRT2) / (t + 2 * ramp))
+
+
+def _depth_of(share: Reals, rest: Reals) -> Reals:
+    """√(−ln(2·share)), from rest = 1 − 2·share where the share is near ½."""
+    return np.sqrt(np.where(share > 0.25, -np.log1p(-np.minimum(rest, 0.5)), -np.log(2 * np.maximum(share, TINY))))
+
+
+def _in_range(t: Reals) -> Reals:
+    return np.clip(t, 0.0, LARGEST_THRESHOLD)
 
 
 def _density(t: Reals) -> Reals:
     return np.exp(-t * t / 2) / np.sqrt(2 * np.pi)
+
+
+_THRESHOLDS = np.linspace(0.0, LARGEST_THRESHOLD, THRESHOLDS)
+_LOG_ODDS, _DEPTHS = _log_odds(_THRESHOLDS), _depth(_THRESHOLDS)

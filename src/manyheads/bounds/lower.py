@@ -19,7 +19,7 @@ from manyheads.errors import InputError
 LN2 = float(np.log(2.0))
 
 
-def family_key_budget(ln_family: Given, d_model: Given, *, bits: Given) -> Reals:
+def family_key_budget(ln_family: Given, *, d_model: Given, bits: Given) -> Reals:
     """The bit budget: D_K ≥ (log2|𝒢|/b − 1)/(2·d_model), with b bits in every weight and in the threshold (Sec. 9).
 
     In key dimensions. `ln_family` is ln|𝒢| (`ln_graphs`, `ln_permutations`). Exact: 2^(b·(2·d·D_K + 1)) labellings at
@@ -30,7 +30,7 @@ def family_key_budget(ln_family: Given, d_model: Given, *, bits: Given) -> Reals
 
 
 def margin_key_budget(
-    ln_family: Given, d_model: Given, *, margin: Given, argument: Literal["packing", "covering"] = "packing"
+    ln_family: Given, *, d_model: Given, margin: Given, argument: Literal["packing", "covering"] = "packing"
 ) -> Reals:
     """Theorem 9.2 with its constant: D_K ≥ (ln|𝒢|/ln(1 + c/γ) − 1)/(2·d_model) for real weights of any precision.
 
@@ -44,7 +44,7 @@ def margin_key_budget(
 
 
 def softmax_margin_key_budget(
-    ln_family: Given, d_model: Given, *, heads: Given, margin: Given, query_norm: Given, key_norm: Given
+    ln_family: Given, *, d_model: Given, heads: Given, margin: Given, query_norm: Given, key_norm: Given
 ) -> Reals:
     """The same for the rule softmax: ln|𝒢| ≤ 2·d·D_K·ln(1 + 3·R_U·R_V/(2γ)) + ln(1 + 3h/(2γ)), on contexts of 2.
 
@@ -76,13 +76,13 @@ class Regime:
     exponent: float | None = None  # ε of m' = m^(2 − ε), where that is the regime
 
 
-def regime(items: int, relations: int, d_model: int, *, dense_above: float = 0.125) -> Regime:
+def regime(*, items: int, relations: int, d_model: int, dense_above: float = 0.125) -> Regime:
     """Which regime of Sec. 9 a problem is in: exactly m edges, dense m' = Θ(m²), or sparse m' = O(m^(2−ε)).
 
     The regimes are statements about growth. One problem alone belongs to none, so `dense_above` says from which share
     of all pairs on it is called dense.
 
-    >>> regime(512, 512, 64).form
+    >>> regime(items=512, relations=512, d_model=64).form
     'm·ln m/d'
     """
     m, k = float(items), float(relations)
@@ -94,21 +94,21 @@ def regime(items: int, relations: int, d_model: int, *, dense_above: float = 0.1
     return Regime("sparse", "m'·ln m/d", k * float(np.log(m)) / d_model, exponent)
 
 
-def graph_bit_key_budget(items: Given, relations: Given, d_model: Given, *, bits: Given = 16.0) -> Reals:
+def graph_bit_key_budget(*, items: Given, relations: Given, d_model: Given, bits: Given = 16.0) -> Reals:
     """The bit budget over all loop-free graphs with m' relations: some such graph needs this much."""
-    return family_key_budget(ln_graphs(items, relations), d_model, bits=bits)
+    return family_key_budget(ln_graphs(items=items, relations=relations), d_model=d_model, bits=bits)
 
 
-def bit_key_budget(items: int, relations: int, d_model: int, *, bits: int, permutation: bool = False) -> int:
+def bit_key_budget(*, items: int, relations: int, d_model: int, bits: int, permutation: bool = False) -> int:
     """The bit budget as a whole number: over all permutations of the items, or all graphs with loops allowed.
 
     The least D_K for the hardest graph of its kind under any embedding, whatever finds the weights; one graph alone may
     need less.
 
-    >>> bit_key_budget(512, 512, 16, bits=32, permutation=True)
+    >>> bit_key_budget(items=512, relations=512, d_model=16, bits=32, permutation=True)
     4
     """
     if not 0 <= relations <= items**2:
         raise InputError(f"{items} items have between 0 and {items**2} relations, not {relations}")
-    family = ln_permutations(items) if permutation else ln_graphs(items, relations, loops=True)
-    return max(1, int(np.ceil(family_key_budget(family, d_model, bits=bits))))
+    family = ln_permutations(items) if permutation else ln_graphs(items=items, relations=relations, loops=True)
+    return max(1, int(np.ceil(family_key_budget(family, d_model=d_model, bits=bits))))

@@ -21,26 +21,26 @@ def rank_one_key_budget(relations: Given) -> Reals:
     return positive(relations, "relations") * 1.0
 
 
-def matchings(relations: Given, max_degree: Given, block_size: Given) -> Wholes:
+def matching_heads(*, relations: Given, max_degree: Given, block_size: Given) -> Wholes:
     """Heads of construction IV: max(Δ, ⌈m'/B⌉) matchings of at most B relations always exist (de Werra, McDiarmid)."""
     return np.maximum(_ceiling(max_degree, "max_degree"), _blocks(relations, block_size))
 
 
-def lemma_matchings(relations: Given, max_degree: Given, block_size: Given) -> Wholes:
+def lemma_heads(*, relations: Given, max_degree: Given, block_size: Given) -> Wholes:
     """Heads by Lemma B.8, ⌈m'/B⌉ + Δ: what the paper counts, more than there need be."""
     return _blocks(relations, block_size) + _ceiling(max_degree, "max_degree")
 
 
-def is_bounded_skew(relations: Given, max_degree: Given, d_model: Given) -> Truths:
+def is_bounded_skew(*, relations: Given, max_degree: Given, d_model: Given) -> Truths:
     """Condition (33): Δ/d_avg ≤ m/d_model with d_avg = m'/m, which is Δ ≤ m'/d_model."""
     return positive(max_degree, "max_degree") * positive(d_model, "d_model") <= positive(relations, "relations")
 
 
 def general_key_budget(
+    *,
     items: Given,
     relations: Given,
     d_model: Given,
-    *,
     max_degree: Given,
     constant: Given,
     block_size: Given | None = None,
@@ -51,20 +51,22 @@ def general_key_budget(
     for an unnamed C; where the embedding is at hand, `construct.limit` says whether any C would do.
     """
     blocks = d_model if block_size is None else block_size
-    return matchings(relations, max_degree, blocks) * _logarithmic_width(items, constant)
+    return matching_heads(relations=relations, max_degree=max_degree, block_size=blocks) * _logarithmic_width(
+        items, constant
+    )
 
 
-def bounded_skew_key_budget(items: Given, relations: Given, d_model: Given, *, constant: Given) -> Reals:
-    """Corollary B.10: under (33), ⌈m'/d_model⌉ heads of ⌈C·ln m⌉ do. True because `matchings` is max and not sum."""
+def bounded_skew_key_budget(*, items: Given, relations: Given, d_model: Given, constant: Given) -> Reals:
+    """Corollary B.10: under (33), ⌈m'/d_model⌉ heads of ⌈C·ln m⌉ suffice: `matching_heads` is a maximum, not a sum."""
     return _blocks(relations, d_model) * _logarithmic_width(items, constant)
 
 
-def incoherent_key_budget(items: Given, block_size: Given, *, constant: Given) -> Reals:
+def incoherent_key_budget(*, items: Given, block_size: Given, constant: Given) -> Reals:
     """Theorem B.5 (construction III): ⌈m/B⌉ heads of ⌈C·ln m⌉, if ε_d ≤ c1 and ρ, γ ≤ c/ln m at block size B."""
     return _blocks(items, block_size) * _logarithmic_width(items, constant)
 
 
-def growth_forms(items: int, relations: int, d_model: int, max_degree: int) -> dict[str, float]:
+def growth_forms(*, items: int, relations: int, d_model: int, max_degree: int) -> dict[str, float]:
     """The paper's statements of one and the same growth, without constants, by where they stand.
 
     log m and log m' differ by a factor of at most 2 for m ≤ m' ≤ m², so all are the same up to constants where (33)
@@ -79,7 +81,7 @@ def growth_forms(items: int, relations: int, d_model: int, max_degree: int) -> d
     }
 
 
-def leakage_noise(block_size: Given, d_model: Given, key_width: Given, items: Given) -> Reals:
+def leakage_noise(*, block_size: Given, d_model: Given, key_width: Given, items: Given) -> Reals:
     """Eq. 1 without its constant: N3 ≍ (B/d_model)·√(d_k·ln m), the noise in a head that serves B relations.
 
     The fluctuation only: N3 has a mean that does not shrink with d_k, which Eq. 1 leaves out.
@@ -88,7 +90,7 @@ def leakage_noise(block_size: Given, d_model: Given, key_width: Given, items: Gi
     return share * np.sqrt(positive(key_width, "key_width") * np.log(positive(items, "items")))
 
 
-def leakage_key_width(block_size: Given, d_model: Given, items: Given, *, constant: Given = 1.0) -> Reals:
+def leakage_key_width(*, block_size: Given, d_model: Given, items: Given, constant: Given = 1.0) -> Reals:
     """Eq. 2: d_k ≥ c·(B/d_model)²·ln m, from N3 ≤ c1·d_k; also the second half of Eq. 19."""
     share = positive(block_size, "block_size") / positive(d_model, "d_model")
     return positive(constant, "constant") * share**2 * np.log(positive(items, "items"))
@@ -99,29 +101,29 @@ def softmax_floor(context_length: Given, *, constant: Given = 1.0) -> Reals:
     return positive(constant, "constant") * np.square(np.log(positive(context_length, "context_length")))
 
 
-def single_head_key_budget(items: Given, d_model: Given, *, context_length: Given | None = None) -> Reals:
+def single_head_key_budget(*, items: Given, d_model: Given, context_length: Given | None = None) -> Reals:
     """One head for all (B = m): (m/d)²·ln m (Sec. 5), plus (ln ℓ)² under softmax (Eq. 20); without constants.
 
     Within the template of de-embedding and signatures; not a bound on every design with one head.
     """
-    leakage = leakage_key_width(items, d_model, items)
+    leakage = leakage_key_width(block_size=items, d_model=d_model, items=items)
     return leakage if context_length is None else leakage + softmax_floor(context_length)
 
 
-def many_heads_key_budget(items: Given, d_model: Given, *, context_length: Given | None = None) -> Reals:
+def many_heads_key_budget(*, items: Given, d_model: Given, context_length: Given | None = None) -> Reals:
     """m/d heads of B = d_model each: (m/d)·ln m (Sec. 5), or (m/d)·(ln ℓ)² under softmax (Eq. 21); no constants."""
     heads = positive(items, "items") / positive(d_model, "d_model")
     width = np.log(positive(items, "items")) if context_length is None else softmax_floor(context_length)
     return heads * width
 
 
-def head_advantage(items: Given, d_model: Given, *, rule: str = "max") -> Reals:
+def head_advantage(*, items: Given, d_model: Given, rule: str = "max") -> Reals:
     """How many times more one head needs than many: m/d (Sec. 5), or (m/d)/ln m under softmax (Eq. 22)."""
     ratio = positive(items, "items") / positive(d_model, "d_model")
     return ratio / np.log(positive(items, "items")) if rule == "softmax" else ratio
 
 
-def owner_share(context_length: Given, gap: Given) -> Reals:
+def owner_share(*, context_length: Given, gap: Given) -> Reals:
     """Lemma 8.2: a logit that leads all others by a − b gets at least 1/(1 + (ℓ − 1)·e^−(a−b)) of the attention."""
     return 1 / (1 + (positive(context_length, "context_length") - 1) * np.exp(-np.asarray(gap, dtype=np.float64)))
 
@@ -134,12 +136,12 @@ def softmax_key_width(items: Given, *, gamma: Given) -> Reals:
     return np.square(2 * (1 + positive(gamma, "gamma")) * np.log(positive(items, "items")))
 
 
-def background_share(heads: Given, context_length: Given) -> Reals:
+def background_share(*, heads: Given, context_length: Given) -> Reals:
     """Eq. 14: the heads that do not own a source add (h − 1)/ℓ to its scores on average (Lemma 8.3 for each)."""
     return (positive(heads, "heads") - 1) / positive(context_length, "context_length")
 
 
-def background_deviation(heads: Given, context_length: Given, items: Given, *, constant: Given = 1.0) -> Reals:
+def background_deviation(*, heads: Given, context_length: Given, items: Given, constant: Given = 1.0) -> Reals:
     """Eq. 13: that background stays within c/ℓ·(√(h·ln m) + ln m) of its mean for all pairs at once, w.h.p."""
     log_m = np.log(positive(items, "items"))
     return (

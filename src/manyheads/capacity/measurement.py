@@ -145,8 +145,11 @@ def measure(
 def predictions(like: Run, heads: Sequence[int], graph: Graph | None) -> tuple[dict[int, int], int]:
     """The key width to start from for each head count, and the largest key budget worth trying."""
     relations = _relations(like, graph)
-    paper = float(paper_key_budget(like.items, relations, like.d_model, degree=like.degree))
-    widths = {count: freedom_key_width(like.items, relations, like.d_model, count) for count in heads}
+    paper = float(paper_key_budget(items=like.items, relations=relations, d_model=like.d_model, degree=like.degree))
+    widths = {
+        count: freedom_key_width(items=like.items, relations=relations, d_model=like.d_model, heads=count)
+        for count in heads
+    }
     # where the law has no answer (too few heads for full rank) start from the paper's budget
     starts = {count: width or max(1, round(paper / count)) for count, width in widths.items()}
     freedom = [count * width for count, width in widths.items() if width is not None]

@@ -10,7 +10,7 @@ from functools import cache, cached_property
 import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
-from scipy import stats
+from scipy.special import stdtrit
 
 from manyheads.errors import InputError
 
@@ -70,7 +70,7 @@ class Point:
 
 @cache  # scipy takes longer for it than for everything else of a point
 def _quantile(freedom: int) -> float:
-    return float(stats.t.ppf((1 + CONFIDENCE) / 2, freedom))
+    return float(stdtrit(freedom, (1 + CONFIDENCE) / 2))
 
 
 def points(scores: Iterable[tuple[int, int, int, float]]) -> list[Point]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from jaxtyping import Float
 from numpy import ndarray
-from scipy import stats
+from scipy.special import stdtrit
 
 from manyheads.capacity.point import CONFIDENCE
 from manyheads.errors import InputError
@@ -42,7 +42,9 @@ def fit_through_origin(x: Float[ndarray, " points"], y: Float[ndarray, " points"
 def fit_affine(x: Float[ndarray, " points"], y: Float[ndarray, " points"]) -> Fit:
     """Least squares for y = slope · x + intercept."""
     _enough(x, y, least=3)
-    line = stats.linregress(x, y)
+    from scipy.stats import linregress  # takes longer to import than the command line
+
+    line = linregress(x, y)
     residuals = y - line.slope * x - line.intercept
     freedom = len(x) - 2
     return Fit(
@@ -65,7 +67,7 @@ def _enough(x: Float[ndarray, " points"], y: Float[ndarray, " points"], *, least
 
 
 def _interval(estimate: float, error: float, freedom: int) -> tuple[float, float]:
-    half = float(stats.t.ppf((1 + CONFIDENCE) / 2, freedom)) * error
+    half = float(stdtrit(freedom, (1 + CONFIDENCE) / 2)) * error
     return (estimate - half, estimate + half)
 
 

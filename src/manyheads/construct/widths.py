@@ -7,7 +7,6 @@ import math
 import numpy as np
 from jaxtyping import Float64, Int
 from numpy import ndarray
-from scipy.stats import binom
 
 from manyheads.construct.signatures import Bernoulli, Signatures
 from manyheads.errors import InputError
@@ -47,6 +46,8 @@ def failure_bound(items: int, key_widths: Int[ndarray, " n"], signatures: Signat
 
     Only the m words and their C(m, 2) pairs matter: the score of (i, j) is that of the words of π(i) and j.
     """
+    from scipy.stats import binom  # takes longer to import than the command line
+
     pairs = items * (items - 1) / 2
     match signatures:
         case Bernoulli(p=p):

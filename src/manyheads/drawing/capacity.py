@@ -65,9 +65,12 @@ def _threshold(axes: Axes, capacity: Capacity) -> None:
 
 def _laws(axes: Axes, capacity: Capacity) -> None:
     like, relations = capacity.like, capacity.relations
-    widths = {h: freedom_key_width(like.items, relations, like.d_model, h) for h in {p.heads for p in capacity.curve}}
+    widths = {
+        h: freedom_key_width(items=like.items, relations=relations, d_model=like.d_model, heads=h)
+        for h in {p.heads for p in capacity.curve}
+    }
     freedom = min((heads * width for heads, width in widths.items() if width is not None), default=None)
-    paper = float(paper_key_budget(like.items, relations, like.d_model, degree=like.degree))
+    paper = float(paper_key_budget(items=like.items, relations=relations, d_model=like.d_model, degree=like.degree))
     for name, budget in (("degrees of freedom", freedom), ("the paper's law", paper)):
         if budget is not None:
             axes.axvline(budget, color=GREY, linestyle="--", linewidth=1)

@@ -160,14 +160,14 @@ def _of_header(path: Path, key_width: int | None) -> Architecture:
     if wide % key_width or narrow % key_width:
         raise InputError(f"{path} has projections of {wide} and {narrow}, which are no heads of width {key_width}")
     return Architecture(
-        path.stem,
-        len(fused or queries),
-        rows[0][1],
-        wide // key_width,
-        narrow // key_width,
-        key_width,
-        rows[0][0],
-        str(path),
+        name=path.stem,
+        layers=len(fused or queries),
+        d_model=rows[0][1],
+        heads=wide // key_width,
+        key_heads=narrow // key_width,
+        key_width=key_width,
+        vocabulary=rows[0][0],
+        source=str(path),
     )
 
 

@@ -31,7 +31,9 @@ def require_possible(graph: Graph, embedding: Float[ndarray, "items d_model"], *
 
 def least_key_budget(graph: Graph, d_model: int) -> int:
     """The bit budget of the graph's kind: permutations, or all graphs with as many relations."""
-    return bit_key_budget(graph.items, graph.relations, d_model, bits=BITS, permutation=graph.is_permutation)
+    return bit_key_budget(
+        items=graph.items, relations=graph.relations, d_model=d_model, bits=BITS, permutation=graph.is_permutation
+    )
 
 
 def _require_distinct(graph: Graph, embedding: Float[ndarray, "items d_model"]) -> None:

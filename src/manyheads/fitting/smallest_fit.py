@@ -294,11 +294,15 @@ def predicted_shape(graph: Graph, d_model: int, *, heads: int | None = None) -> 
     """
     relations = max(1, graph.relations)
     if heads is not None:
-        width = freedom_key_width(graph.items, min(relations, graph.items**2 - 1), d_model, heads)
+        width = freedom_key_width(
+            items=graph.items, relations=min(relations, graph.items**2 - 1), d_model=d_model, heads=heads
+        )
         return heads * (width or d_model), heads
     shapes = []
     for heads in range(1, 4 * relations):
-        width = freedom_key_width(graph.items, min(relations, graph.items**2 - 1), d_model, heads)
+        width = freedom_key_width(
+            items=graph.items, relations=min(relations, graph.items**2 - 1), d_model=d_model, heads=heads
+        )
         if width is not None:
             shapes.append((heads * width, heads))
             if heads > 4 * min(shapes)[1]:

@@ -120,5 +120,5 @@ def _foreseen(run: Run) -> bool:
 
 @cache
 def _guess(items: int, relations: int, d_model: int, heads: int) -> float:
-    width = freedom_key_width(items, relations, d_model, heads)
+    width = freedom_key_width(items=items, relations=relations, d_model=d_model, heads=heads)
     return math.inf if width is None else GUESS * width

@@ -31,7 +31,7 @@ from manyheads.problem.graph import MOST_ITEMS
 BITS = 16.0  # what a weight is usually stored in
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Plan:
     """Everything said about one problem; budgets are key dimensions D_K unless they say otherwise."""
 
@@ -63,10 +63,10 @@ class Plan:
 
 
 def plan(
+    *,
     relations: int,
     items: int,
     d_model: int,
-    *,
     rule: Rule = "max",
     context_length: int | None = None,
     max_degree: int | None = None,
@@ -80,7 +80,7 @@ def plan(
     For frozen rows like random ones; `max_degree` where the graph is known, else degrees are taken to be even: as
     many relations as items are then a permutation. Nothing is guaranteed that the rows of an `embedding` do not allow.
 
-    >>> advice = plan(512, 512, 64)
+    >>> advice = plan(items=512, relations=512, d_model=64)
     >>> advice.recommended.heads, advice.bit_bound < advice.freedom_law < advice.predicted.key_budget
     (3, True)
     """
@@ -88,14 +88,16 @@ def plan(
     if embedding is not None and embedding.shape != (items, d_model):
         raise InputError(f"the embedding has the shape {embedding.shape}, the plan is for ({items}, {d_model})")
     degree = max_degree or math.ceil(relations / items)
-    predicted = predict(items, relations, d_model, rule=rule, context_length=context_length)
-    bit_bound = float(graph_bit_key_budget(items, relations, d_model, bits=bits))
+    predicted = predict(items=items, relations=relations, d_model=d_model, rule=rule, context_length=context_length)
+    bit_bound = float(graph_bit_key_budget(items=items, relations=relations, d_model=d_model, bits=bits))
     wanted = max(predicted.safe, bit_bound, 1.0)
     most_heads = context_length if rule == "softmax" else None
-    best = split(items, relations, d_model, wanted, most_heads=most_heads)
-    margin = margin_key_budget(ln_graphs(items, relations), d_model, margin=1 / (2 * d_model))
+    best = split(items=items, relations=relations, d_model=d_model, key_budget=wanted, most_heads=most_heads)
+    margin = margin_key_budget(ln_graphs(items=items, relations=relations), d_model=d_model, margin=1 / (2 * d_model))
     is_permutation = relations == items and degree == 1
-    proved = guarantee(items, relations, d_model, rule=rule, is_permutation=is_permutation, embedding=embedding)
+    proved = guarantee(
+        items=items, relations=relations, d_model=d_model, rule=rule, is_permutation=is_permutation, embedding=embedding
+    )
     guaranteed = proved if isinstance(proved, Guarantee) else None
     return Plan(
         items=items,
@@ -105,10 +107,12 @@ def plan(
         context_length=context_length,
         bit_bound=bit_bound,
         margin_bound=float(margin) if rule == "max" else None,
-        regime=regime(items, relations, d_model),
-        paper_law=float(paper_key_budget(items, relations, d_model, degree=1 if relations == items else 2)),
-        paper_heads=float(paper_heads(items, d_model)),
-        freedom_law=freedom_law(items, relations, d_model),
+        regime=regime(items=items, relations=relations, d_model=d_model),
+        paper_law=float(
+            paper_key_budget(items=items, relations=relations, d_model=d_model, degree=1 if relations == items else 2)
+        ),
+        paper_heads=float(paper_heads(items=items, d_model=d_model)),
+        freedom_law=freedom_law(items=items, relations=relations, d_model=d_model),
         predicted=predicted,
         guaranteed=guaranteed,
         unproved=proved if isinstance(proved, str) else None,
@@ -116,9 +120,16 @@ def plan(
         reason=_reason(items, relations, d_model, best),
         friendly=None
         if multiple is None
-        else split(items, relations, d_model, wanted, multiple=multiple, most_heads=most_heads),
+        else split(
+            items=items,
+            relations=relations,
+            d_model=d_model,
+            key_budget=wanted,
+            multiple=multiple,
+            most_heads=most_heads,
+        ),
         grouped=None if key_heads is None else _grouped(items, relations, d_model, best, key_heads),
-        alternatives=tuple(alternatives(items, d_model, best)),
+        alternatives=tuple(alternatives(best, items=items, d_model=d_model)),
         notes=tuple(_notes(items, relations, d_model, rule, context_length, degree, best, predicted, guaranteed)),
     )
 
@@ -126,15 +137,20 @@ def plan(
 def _grouped(items: int, relations: int, d_model: int, best: Split, key_heads: int) -> Shape:
     """The same margin over the law as the recommended split has, with so many key heads."""
     heads = math.ceil(best.heads / key_heads) * key_heads
-    alone = freedom_key_width(items, relations, d_model, heads)
-    shared = freedom_key_width(items, relations, d_model, heads, key_heads=key_heads)
+    alone = freedom_key_width(items=items, relations=relations, d_model=d_model, heads=heads)
+    shared = freedom_key_width(items=items, relations=relations, d_model=d_model, heads=heads, key_heads=key_heads)
     if shared is None or alone is None:
         raise InputError(f"{key_heads} key heads are too few: {heads} heads over them have too little freedom")
-    return Shape(d_model, heads, max(1, math.ceil(shared * best.key_budget / (heads * alone))), key_heads)
+    return Shape(
+        d_model=d_model,
+        heads=heads,
+        key_width=max(1, math.ceil(shared * best.key_budget / (heads * alone))),
+        key_heads=key_heads,
+    )
 
 
 def _reason(items: int, relations: int, d_model: int, best: Split) -> str:
-    needed = float(freedom_needed(items, relations, best.heads)) / d_model**2
+    needed = float(freedom_needed(items=items, relations=relations, heads=best.heads)) / d_model**2
     if best.heads == 1:
         return f"one head has room: its share of all d_model² = {d_model**2:,} degrees of freedom is {needed:.0%}"
     return (
@@ -166,7 +182,7 @@ def _notes(
             f"what is guaranteed is cheaper than what is recommended, D_K {guaranteed.key_budget:,} against "
             f"{best.key_budget:,}: a layer can be constructed with less than training is predicted to need"
         )
-    if not upper.is_bounded_skew(relations, degree, d_model):
+    if not upper.is_bounded_skew(relations=relations, max_degree=degree, d_model=d_model):
         notes.append(
             f"the skew condition (33) fails: Δ = {degree} exceeds m'/d_model = {relations / d_model:.3g}, so the "
             "constructions need Δ heads, more than the relations alone would ask for"
@@ -174,7 +190,7 @@ def _notes(
     if degree > 4 * max(1.0, relations / items):
         notes.append("the prediction takes degrees to be about even, and here they are not: expect to need more")
     if rule == "softmax" and context_length is not None:
-        background = float(upper.background_share(best.heads, context_length))
+        background = float(upper.background_share(heads=best.heads, context_length=context_length))
         floor = float(upper.softmax_floor(context_length))
         notes.append(
             f"in contexts of {context_length} items the heads that do not own a source add about (h − 1)/ℓ = "

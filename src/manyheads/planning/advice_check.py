@@ -21,7 +21,7 @@ from manyheads.training import Run, fingerprint, step_limit, train, weight_for
 from manyheads.training.run import Aggregation
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Trial:
     """Training by the paper's protocol at one point; a seed whose run did not finish has no score."""
 
@@ -94,7 +94,7 @@ def trials(
             pool.shutdown(wait=False, cancel_futures=True)
             raise
     return [
-        Trial(what, heads, width, tuple(future.result() for future in futures))
+        Trial(what=what, heads=heads, key_width=width, scores=tuple(future.result() for future in futures))
         for (what, heads, width), futures in zip(chosen, asked, strict=True)
     ]
 

@@ -17,7 +17,7 @@ SCORED_ROWS = 512  # tokens whose quarter of a million pairs each head scores
 PERCENTILES = (1, 25, 50, 75, 99)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class EmbeddingGeometry:
     """How far an embedding is from random rows."""
 
@@ -30,7 +30,7 @@ class EmbeddingGeometry:
     random_rho: float  # what Gaussian rows of the same numbers have on average, for comparison
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class HeadGeometry:
     """One head's form W_Q·W_Kᵀ and the raw scores it gives to pairs of tokens."""
 
@@ -79,7 +79,12 @@ def head_geometry(
         values = np.linalg.svd(np.linalg.qr(q)[1] @ np.linalg.qr(k)[1].T, compute_uv=False)
         scores = (x @ q) @ (x @ k).T / np.sqrt(q.shape[1])
         spread = np.percentile(scores, PERCENTILES)
-        yield HeadGeometry(layer, head, effective_rank(values**2), tuple(map(float, spread)))
+        yield HeadGeometry(
+            layer=layer,
+            head=head,
+            effective_rank=effective_rank(values**2),
+            scores=tuple(map(float, spread)),
+        )
 
 
 def sampled_rows(

@@ -20,7 +20,7 @@ OVERLAP_TOLERANCE = 1e-6  # nearer than float32 can tell is as good as equal
 TILE = 1024  # rows whose overlaps with all others are looked at together
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Guarantee:
     """A key budget with a proof, and which."""
 
@@ -31,10 +31,10 @@ class Guarantee:
 
 
 def guarantee(
+    *,
     items: int,
     relations: int,
     d_model: int,
-    *,
     rule: Rule,
     is_permutation: bool,
     embedding: Float32[ndarray, "items d_model"] | None = None,
@@ -43,10 +43,15 @@ def guarantee(
     objection = one_each_objection(d_model, rule=rule, embedding=embedding)
     found = []
     if objection is None:
-        found.append(Guarantee(relations, relations, 1, f"a head of width 1 for each relation, {ROWS}"))
+        found.append(
+            Guarantee(
+                key_budget=relations, heads=relations, key_width=1, proof=f"a head of width 1 for each relation, {ROWS}"
+            )
+        )
     if rule == "max" and is_permutation and d_model >= items and (embedding is None or _is_independent(embedding)):
         width = binomial_width(items, RADEMACHER)
-        found.append(Guarantee(width, 1, width, "construction I for a permutation, on linearly independent rows"))
+        proof = "construction I for a permutation, on linearly independent rows"
+        found.append(Guarantee(key_budget=width, heads=1, key_width=width, proof=proof))
     return min(found, key=lambda one: one.key_budget) if found else str(objection)
 
 

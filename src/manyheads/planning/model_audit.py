@@ -18,7 +18,7 @@ NEAR = 0.05  # a split that holds this much less than the best of its budget is 
 REACH = "one layer alone, on frozen rows like random ones, rule max: what the shape allows, not what the model knows"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Audit:
     """One layer of an architecture, all of which are alike, among `items` items."""
 
@@ -47,16 +47,16 @@ def audit(architecture: Architecture, *, items: int | None = None, context_lengt
     """What one layer holds by each law; `items` is the vocabulary unless given."""
     count = architecture.vocabulary if items is None else items
     shape = architecture.shape
-    alone = Shape(shape.d_model, shape.heads, shape.key_width)
+    alone = Shape(d_model=shape.d_model, heads=shape.heads, key_width=shape.key_width)
     splits = _splits(alone)
-    held = {split.heads: relations_by_freedom(count, split) for split in splits}
+    held = {split.heads: relations_by_freedom(split, items=count) for split in splits}
     best = max(held, key=lambda heads: (held[heads], -heads))
     return Audit(
         architecture=architecture,
         items=count,
-        by_bits=relations_by_bits(count, shape, bits=BITS),
-        by_freedom=relations_by_freedom(count, shape),
-        by_paper=relations_by_paper(count, shape),
+        by_bits=relations_by_bits(shape, items=count, bits=BITS),
+        by_freedom=relations_by_freedom(shape, items=count),
+        by_paper=relations_by_paper(shape, items=count),
         best_heads=best,
         by_best_split=held[best],
         without_sharing=held[shape.heads],
@@ -68,7 +68,7 @@ def _splits(shape: Shape) -> list[Shape]:
     """The query budget in every number of heads that divides it, none wider than d_model."""
     budget = shape.query_budget
     return [
-        Shape(shape.d_model, heads, budget // heads)
+        Shape(d_model=shape.d_model, heads=heads, key_width=budget // heads)
         for heads in range(1, budget + 1)
         if budget % heads == 0 and (budget // heads <= shape.d_model or heads == shape.heads)
     ]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
 
@@ -34,7 +33,7 @@ CALIBRATED = {"items": (32, 512), "d_model": (12, 96), "degree": (1.0, 4.0)}
 ADDED = 2.0  # to the law, before ratios to it are taken: below a width of 1 it means little
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Prediction:
     """D_K* as it is likely to be measured, with the interval that held nine of ten calibration problems."""
 
@@ -46,7 +45,7 @@ class Prediction:
 
 
 def predict(
-    items: int, relations: int, d_model: int, *, rule: str = "max", context_length: int | None = None
+    *, items: int, relations: int, d_model: int, rule: str = "max", context_length: int | None = None
 ) -> Prediction:
     """The prediction for a graph of m' relations whose degrees are about even, on rows like random ones.
 
@@ -54,12 +53,16 @@ def predict(
     """
     given = {"items": items, "d_model": d_model, "degree": relations / items}
     edge = {name: min(max(given[name], low), high) for name, (low, high) in CALIBRATED.items()}
-    near = (int(edge["items"]), round(edge["items"] * edge["degree"]), int(edge["d_model"]))
-    beyond = (freedom_law(items, relations, d_model) + ADDED) / (freedom_law(*near) + ADDED)
-    centre, spread = beyond * math.exp(np.dot(ROOMY + CROWDED + LONG, features(*near))), SPREAD
+    near = {
+        "items": int(edge["items"]),
+        "relations": round(edge["items"] * edge["degree"]),
+        "d_model": int(edge["d_model"]),
+    }
+    beyond = (freedom_law(items=items, relations=relations, d_model=d_model) + ADDED) / (freedom_law(**near) + ADDED)
+    centre, spread = beyond * math.exp(np.dot(ROOMY + CROWDED + LONG, features(**near))), SPREAD
     if rule == "softmax":
         centre, spread = centre * SOFTMAX, math.hypot(SPREAD, SOFTMAX_SPREAD)
-    crowded = _crowded(*near)
+    crowded = _crowded(**near)
     safe = (1 - crowded) * SAFE[0] + crowded * SAFE[1]
     return Prediction(
         key_budget=centre,
@@ -70,31 +73,37 @@ def predict(
     )
 
 
-def features(items: int, relations: int, d_model: int) -> tuple[float, ...]:
+def features(*, items: int, relations: int, d_model: int) -> tuple[float, ...]:
     """What the constants are multiplied with."""
-    fill, degree, crowded = _fill(items, relations, d_model), relations / items, _crowded(items, relations, d_model)
+    fill, degree, crowded = (
+        _fill(items=items, relations=relations, d_model=d_model),
+        relations / items,
+        _crowded(items=items, relations=relations, d_model=d_model),
+    )
     roomy = (1.0, math.log(items), math.log(degree), degree / d_model, fill, 1 / items)
-    law, dense = math.log(freedom_law(items, relations, d_model)), items / d_model * math.log(degree)
+    law, dense = (
+        math.log(freedom_law(items=items, relations=relations, d_model=d_model)),
+        items / d_model * math.log(degree),
+    )
     many = (1.0, law, math.log(fill), items / d_model, math.log(d_model) ** 2, dense, law**2)
     long = (1.0, dense) if items > STEEP * d_model else (0.0, 0.0)
     return *((1 - crowded) * one for one in roomy), *(crowded * one for one in many), *long
 
 
-def _crowded(items: int, relations: int, d_model: int) -> float:
+def _crowded(*, items: int, relations: int, d_model: int) -> float:
     """From 0, where one head does, to 1, where it cannot."""
     low, high = map(math.log, ROOM)
-    return min(max((math.log(_fill(items, relations, d_model)) - low) / (high - low), 0.0), 1.0)
+    return min(max((math.log(_fill(items=items, relations=relations, d_model=d_model)) - low) / (high - low), 0.0), 1.0)
 
 
-def _fill(items: int, relations: int, d_model: int) -> float:
-    return fills(items, relations, d_model, most_heads=1)[1]
+def _fill(*, items: int, relations: int, d_model: int) -> float:
+    return fills(items=items, relations=relations, d_model=d_model, most_heads=1)[1]
 
 
-@cache  # a thousand head counts; a prediction asks for the same one several times
-def freedom_law(items: int, relations: int, d_model: int) -> float:
+def freedom_law(*, items: int, relations: int, d_model: int) -> float:
     """The smallest h·d_k with 2·d·d_k − d_k² ≥ m²·g*(m'/(h·m²)), d_k any positive number: the law without rounding."""
     heads = np.arange(1, MOST_HEADS + 1)
-    needed = np.asarray(freedom_needed(items, relations, heads))
+    needed = np.asarray(freedom_needed(items=items, relations=relations, heads=heads))
     heads, needed = heads[needed <= d_model**2], needed[needed <= d_model**2]
     if not heads.size:
         raise InputError(

@@ -15,7 +15,7 @@ from manyheads.problem.incoherence import IncoherenceProfile, incoherence, reali
 MOST_ITEMS = 8192  # beyond, the m² pairs of every block size take minutes
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Promise:
     """The largest block size at which construction IV separates once its heads are wide enough, if there is one."""
 
@@ -41,6 +41,12 @@ def promise(graph: Graph, embedding: Float32[ndarray, "items d_model"]) -> Promi
         # a size that fails mostly shows it in its first tiles, and small blocks are slow to go through
         found = limit(graph, embedding, blocks, mu=worst.mu, until=lambda so_far: not so_far.is_open)
         if found.separates("best"):
-            return Promise(worst, realised_incoherence(embedding, blocks), size, found.heads, tuple(tried))
+            return Promise(
+                worst=worst,
+                realised=realised_incoherence(embedding, blocks),
+                block_size=size,
+                heads=found.heads,
+                tried=tuple(tried),
+            )
         size //= 2
-    return Promise(worst, None, None, None, tuple(tried))
+    return Promise(worst=worst, realised=None, block_size=None, heads=None, tried=tuple(tried))

@@ -8,8 +8,6 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Bool, Int
 from numpy import ndarray
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import maximum_bipartite_matching
 
 from manyheads.errors import InputError
 from manyheads.problem.graph import Graph
@@ -50,6 +48,9 @@ def _disjoint_matching(taken: Int[ndarray, "items k"], rng: np.random.Generator)
 
     # Stuck. Every item has as many allowed targets as any other, and as many allowed sources, so a perfect matching
     # exists (Hall). The algorithm is deterministic, hence the random order of rows and columns.
+    from scipy.sparse import csr_array  # takes longer to import than the command line
+    from scipy.sparse.csgraph import maximum_bipartite_matching
+
     allowed = np.ones((len(items), len(items)), dtype=bool)
     allowed[items, items] = False
     allowed[items[:, None], taken] = False

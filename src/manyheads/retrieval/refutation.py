@@ -1,7 +1,7 @@
-"""challenge: sequences that try to break a promised error, and what came of it.
+"""challenge: sequences that try to refute a bound on an answer's error, and the worst of them.
 
-The promise of `SharpHeads` is proved, so that nothing here may break it; a network whose weights were changed, or one
-that was trained, is caught by the sequence that refutes it. What is not refuted is not thereby proved.
+The bound of `SharpHeads` is proved: no sequence can refute it. A network with changed weights, or a trained network, is
+refuted by a sequence. A bound that is not refuted is not thereby proved.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numpy import ndarray
 
 from manyheads.errors import InputError
 from manyheads.retrieval.retrieval_task import RetrievalTask
-from manyheads.retrieval.sharp_heads import softness
+from manyheads.retrieval.sharp_construction import softness
 
 Answer = Callable[[Float64[ndarray, "n length width"]], Float64[ndarray, " n"]]
 HALVINGS = 60
@@ -25,18 +25,27 @@ HALVINGS = 60
 
 @dataclass(frozen=True, eq=False)
 class Challenge:
-    """The worst sequence that was found, and whether it breaks the promise."""
+    """The worst sequence that was found.
+
+    Attributes:
+        verdict: "refuted" if the error of the sequence exceeds the bound, else "stands".
+        promised: The bound.
+        worst: |answer − y| of the sequence; infinite if there is no answer.
+        sequence_kind: How the sequence was generated: random, equal, worst for one head, or improved.
+        witness: The sequence.
+        sequences: The number of sequences that were tried.
+    """
 
     verdict: Literal["stands", "refuted"]
     promised: float
-    worst: float  # |answer − y| of the witness
-    by: str  # which kind of sequence it is
+    worst: float
+    sequence_kind: str
     witness: Float64[ndarray, "length width"]
-    sequences: int  # how many were tried
+    sequences: int
 
     @property
     def share(self) -> float:
-        """How much of the promised error was found to be used."""
+        """The worst error as a share of the bound."""
         return self.worst / self.promised
 
 
@@ -50,11 +59,31 @@ def challenge(
     sequences: int = 2_000,
     rounds: int = 40,
 ) -> Challenge:
-    """Compare the answer with the task itself on random, adversarial and improved sequences.
+    """Compare answers with the targets of a task on random, adversarial and improved sequences.
 
-    Adversarial are, for each feature, the sequences on which the soft minimum is proved to be worst at this inverse
-    temperature, and those of equal tokens, on which it is best. Then the worst of all are changed at random, `rounds`
-    times, keeping what makes them worse.
+    The adversarial sequences of a feature are those for which the theorem says that the soft minimum is worst at this
+    inverse temperature, and those of equal tokens, for which it is best. Then the worst sequences of all are changed at
+    random; a change that makes a sequence worse is kept.
+
+    Args:
+        answer: Maps sequences of shape (n, length, width) to n answers.
+        task: The task.
+        promised: The bound on |answer − y|, positive.
+        inverse_temperature: β, for the adversarial sequences.
+        seed: The seed of the random sequences and changes.
+        sequences: The number of random sequences.
+        rounds: The number of rounds of random changes.
+
+    Returns:
+        The worst sequence and the verdict.
+
+    Raises:
+        InputError: The bound is not positive, or a feature leaves its range.
+
+    >>> from manyheads.retrieval import SharpHeads, max_and_min
+    >>> sharp = SharpHeads(max_and_min(8), inverse_temperature=100.0)
+    >>> challenge(sharp.answer, sharp.task, sharp.guarantee.error, inverse_temperature=100.0, seed=0).verdict
+    'stands'
     """
     if not promised > 0:
         raise InputError(f"a promised error is positive, not {promised}")
@@ -66,25 +95,25 @@ def challenge(
     }
     tried = sum(map(len, kinds.values()))
     errors = {kind: _errors(answer, task, x) for kind, x in kinds.items() if len(x)}
-    by = max(errors, key=lambda kind: errors[kind].max())
-    worst, witness = float(errors[by].max()), kinds[by][int(errors[by].argmax())]
+    worst_kind = max(errors, key=lambda kind: errors[kind].max())
+    worst, witness = float(errors[worst_kind].max()), kinds[worst_kind][int(errors[worst_kind].argmax())]
     pool = np.concatenate(list(kinds.values()))[np.argsort(-np.concatenate(list(errors.values())))[:20]]
     for _ in range(rounds):
         tried += 5 * len(pool)
         pool, error = _improved(answer, task, np.repeat(pool, 5, axis=0), rng, keep=len(pool))
         if error > worst:
-            worst, witness, by = error, pool[0], "improved"
+            worst, witness, worst_kind = error, pool[0], "improved"
     verdict: Literal["stands", "refuted"] = "stands" if worst <= promised else "refuted"
-    return Challenge(verdict, promised, worst, by, witness, tried)
+    return Challenge(verdict, promised, worst, worst_kind, witness, tried)
 
 
 def _errors(answer: Answer, task: RetrievalTask, x: Float64[ndarray, "n length width"]) -> Float64[ndarray, " n"]:
-    """How far the answers are off; no answer (NaN) is off by more than any."""
+    """|answer − y| of each sequence; infinite for an answer that is not a number."""
     return np.nan_to_num(np.abs(answer(x) - task.targets(x)), nan=np.inf, posinf=np.inf)
 
 
 def _equal(task: RetrievalTask, rng: np.random.Generator) -> Float64[ndarray, "n length width"]:
-    """Sequences of one token repeated: every soft minimum is exact before it is centred."""
+    """Sequences of one token repeated: every soft minimum is exact before c/(2β) is subtracted."""
     tokens = rng.uniform(*task.box, size=(50, 1, task.width))
     return np.repeat(tokens, task.length, axis=1)
 
@@ -92,11 +121,11 @@ def _equal(task: RetrievalTask, rng: np.random.Generator) -> Float64[ndarray, "n
 def _adversarial(
     task: RetrievalTask, inverse_temperature: float, rng: np.random.Generator
 ) -> Float64[ndarray, "n length width"]:
-    """For each feature one token (1 + c)/β below all others: far down, and right below the top of its range.
+    """For each feature, one token (1 + c)/β below all others: low in the range of the feature, and near its top.
 
-    At the top, what lies outside S_i weighs as much as it ever can.
+    Near the top, the places outside S_i have their largest weight.
     """
-    found, tokens = [], _candidates(task, rng)
+    built, tokens = [], _candidates(task, rng)
     for number, feature in enumerate(task.features):
         places = np.flatnonzero(task.members[number])
         gap = (1 + float(softness(np.array([len(places) - 1.0]))[0])) / inverse_temperature
@@ -108,14 +137,14 @@ def _adversarial(
             continue
         for start in order[:10][values[order[:10]] + gap < values[top]]:
             rival = _between(feature.value, tokens[start], tokens[top], values[start] + gap)
-            found.append(_one_below(tokens[start], rival, task.length, places[0]))
+            built.append(_one_below(tokens[start], rival, task.length, places[0]))
         lower = _between(feature.value, tokens[bottom], tokens[top], values[top] - gap)
-        found.append(_one_below(lower, tokens[top], task.length, places[0]))
-    return np.array(found).reshape(-1, task.length, task.width)
+        built.append(_one_below(lower, tokens[top], task.length, places[0]))
+    return np.array(built).reshape(-1, task.length, task.width)
 
 
 def _candidates(task: RetrievalTask, rng: np.random.Generator) -> Float64[ndarray, "tokens width"]:
-    """Tokens all over the box, and its corners where there are not too many."""
+    """Random tokens in the box, and its corners up to 8 dimensions."""
     corners = np.array(list(product(task.box, repeat=task.width))) if task.width <= 8 else np.empty((0, task.width))
     return np.concatenate([corners, rng.uniform(*task.box, size=(200, task.width))])
 
@@ -134,7 +163,7 @@ def _between(
     high: Float64[ndarray, " width"],
     wanted: float,
 ) -> Float64[ndarray, " width"]:
-    """A token on the way from one to the other at which a continuous feature has this value."""
+    """A token on the line from `low` to `high` at which a continuous feature has the wanted value."""
     near, far = 0.0, 1.0
     for _ in range(HALVINGS):
         middle = (near + far) / 2
@@ -151,7 +180,7 @@ def _improved(
     *,
     keep: int,
 ) -> tuple[Float64[ndarray, "kept length width"], float]:
-    """Each sequence as it is or changed a little, whichever is worse; the worst of them, and its error."""
+    """The worst of the sequences and of small random changes of them, and the largest error."""
     low, high = task.box
     size = (high - low) * 10.0 ** rng.uniform(-5, -0.5, size=(len(x), 1, 1))
     changed = np.clip(x + size * rng.standard_normal(x.shape) * (rng.uniform(size=x.shape) < 0.3), low, high)
@@ -165,6 +194,4 @@ def _check_range(values: Float64[ndarray, " n"], low: float, high: float, number
     slack = 1e-9 * (high - low)
     if values.min() < low - slack or values.max() > high + slack:
         stray = values.min() if values.min() < low - slack else values.max()
-        raise InputError(
-            f"f_{number + 1} takes the value {stray:.6g}, outside the range from {low:g} to {high:g} given"
-        )
+        raise InputError(f"f_{number + 1} takes the value {stray:.6g}, outside its range from {low:g} to {high:g}")

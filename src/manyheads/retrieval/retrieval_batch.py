@@ -1,4 +1,4 @@
-"""Batch: networks in training side by side; seeds, head counts and head widths may differ."""
+"""RetrievalBatch: networks trained together in one set of tensors; seeds, head counts and head widths may differ."""
 
 from __future__ import annotations
 
@@ -11,46 +11,47 @@ from jaxtyping import Bool, Float32, Float64, Int64
 from numpy import ndarray
 
 from manyheads.errors import InputError
-from manyheads.retrieval.examples import Examples
-from manyheads.retrieval.folded_network import answers
-from manyheads.retrieval.network_weights import cut, initial_weights, side_by_side
-from manyheads.retrieval.retrieval_run import RetrievalRun
-from manyheads.retrieval.seeds import Purpose
+from manyheads.retrieval.network_weights import initial_weights, run_weights, stack_weights
+from manyheads.retrieval.retrieval_examples import RetrievalExamples
+from manyheads.retrieval.retrieval_network import folded_answers
+from manyheads.retrieval.retrieval_run import RetrievalRun, RetrievalSeedKey
 from manyheads.training.devices import device_named
 
-AT_ONCE = 500  # examples of an evaluation in one tensor
+EXAMPLES_AT_ONCE = 500  # the examples of an evaluation in one tensor
 
 
-class Batch:
-    """Networks at their first weights, to be trained step by step; no run reads what belongs to another."""
+class RetrievalBatch:
+    """Networks from their initial weights on. The runs share tensors, but no run depends on the data of another."""
 
-    def __init__(self, runs: Sequence[RetrievalRun], examples: Sequence[Examples], *, device: str = "cpu") -> None:
-        if not runs or any(run.company != runs[0].company for run in runs):
+    def __init__(
+        self, runs: Sequence[RetrievalRun], examples: Sequence[RetrievalExamples], *, device: str = "cpu"
+    ) -> None:
+        if not runs or any(run.shared_fields != runs[0].shared_fields for run in runs):
             raise InputError("networks trained in one batch may differ in their seeds and heads only")
         self.runs, self.run, self.device = tuple(runs), runs[0], device_named(device)
-        known: dict[int, int] = {}  # runs of one problem share its examples
-        self.owner = torch.tensor([known.setdefault(id(own), len(known)) for own in examples])
+        numbers: dict[int, int] = {}  # runs of one problem share its examples
+        self.owner = torch.tensor([numbers.setdefault(id(own), len(numbers)) for own in examples])
         distinct = list({id(own): own for own in examples}.values())
         self.tokens = torch.from_numpy(np.stack([own.tokens for own in distinct])).to(self.device)
-        self.targets = torch.from_numpy(np.stack([self._standard(own) for own in distinct])).to(self.device)
-        first = side_by_side([initial_weights(run) for run in runs])
-        self.weights = first.rebuilt(tensor.to(self.device, torch.float32).requires_grad_() for tensor in first)
+        self.targets = torch.from_numpy(np.stack([self._standard_targets(own) for own in distinct])).to(self.device)
+        first = stack_weights([initial_weights(run) for run in runs])
+        self.weights = first.with_tensors(tensor.to(self.device, torch.float32).requires_grad_() for tensor in first)
         self.adam = torch.optim.Adam(
             list(self.weights), lr=self.run.learning_rate, betas=(self.run.beta1, self.run.beta2),
             eps=self.run.epsilon, fused=True,
         )  # fmt: skip
-        self.orders = [_Order(run) for run in runs]
+        self.orders = [_BatchOrder(run) for run in runs]
         self.step = 0
 
     def advance(self, count: int) -> Float64[ndarray, "count runs"]:
-        """Take so many steps and return their losses; what is not finite harms its own run only."""
+        """Take `count` training steps and return their losses. A loss that is not finite affects its own run only."""
         losses = self.targets.new_empty((count, len(self.runs)))
         for n in range(count):
             chosen = torch.from_numpy(np.stack([order.next() for order in self.orders])).to(self.device)
             x, y = (part[self.owner[:, None], chosen] for part in (self.tokens, self.targets))
             for group in self.adam.param_groups:
-                group["lr"] = rate(self.run, self.step + n)
-            loss = (answers(self.weights, x) - y).square().mean(dim=1)
+                group["lr"] = learning_rate(self.run, self.step + n)
+            loss = (folded_answers(self.weights, x) - y).square().mean(dim=1)
             self.adam.zero_grad()
             torch.autograd.backward(loss.sum())
             self.adam.step()
@@ -63,50 +64,49 @@ class Batch:
         """MSE/Var(y) of each run over a part of its examples."""
         total = self.targets.new_zeros(len(self.runs), dtype=torch.float64)
         places = range(len(self.targets[0]))[part]
-        for start in range(0, len(places), AT_ONCE):
-            some = torch.tensor(places[start : start + AT_ONCE], device=self.device)
+        for start in range(0, len(places), EXAMPLES_AT_ONCE):
+            some = torch.tensor(places[start : start + EXAMPLES_AT_ONCE], device=self.device)
             x, y = (whole[:, some][self.owner] for whole in (self.tokens, self.targets))
-            total += (answers(self.weights, x) - y).double().square().sum(dim=1)
+            total += (folded_answers(self.weights, x) - y).double().square().sum(dim=1)
         variance = self.targets[:, part].double().var(dim=1, correction=0)[self.owner]
         return (total / len(places) / variance).cpu().numpy()
 
-    def sound(self) -> Bool[ndarray, " runs"]:
-        """Which runs have finite weights."""
+    def finite_runs(self) -> Bool[ndarray, " runs"]:
+        """Whether all weights of each run are finite."""
         finite = [tensor.detach().reshape(len(self.runs), -1).isfinite().all(dim=1) for tensor in self.weights]
         return torch.stack(finite).all(dim=0).cpu().numpy()
 
-    def weights_of(self, place: int) -> dict[str, Float32[ndarray, "*shape"]]:
-        """The present weights of a run, by name."""
-        run = self.runs[place]
-        own = cut(self.weights, place, heads=run.heads, width=run.width)
+    def weights_of(self, n: int) -> dict[str, Float32[ndarray, "*shape"]]:
+        """The present weights of run n by name."""
+        own = run_weights(self.weights, n, heads=self.runs[n].heads, width=self.runs[n].width)
         return {name: tensor.detach().cpu().numpy().copy() for name, tensor in own._asdict().items()}
 
-    def _standard(self, examples: Examples) -> Float32[ndarray, " examples"]:
-        """Targets less their mean, in units of their standard deviation, both of the training examples."""
+    def _standard_targets(self, examples: RetrievalExamples) -> Float32[ndarray, " examples"]:
+        """(y − mean) / standard deviation; both are those of the training examples."""
         training = examples.targets[: self.run.training_examples]
-        spread = float(training.std())
-        if spread == 0:
+        deviation = float(training.std())
+        if deviation == 0:
             raise InputError("all targets are the same: there is nothing to learn")
-        return ((examples.targets - training.mean()) / spread).astype(np.float32)
+        return ((examples.targets - training.mean()) / deviation).astype(np.float32)
 
 
-class _Order:
-    """Batches of a run: the training examples in a new order each epoch, what does not fill a batch left out."""
+class _BatchOrder:
+    """The batches of a run: the training examples in a new order each epoch, without the last incomplete batch."""
 
     def __init__(self, run: RetrievalRun) -> None:
         self.size, self.examples = run.batch, run.training_examples
-        self.rng = np.random.default_rng((int(Purpose.ORDER), run.seed, run.training_examples, run.batch))
+        self.rng = np.random.default_rng((int(RetrievalSeedKey.ORDER), run.seed, run.training_examples, run.batch))
         self.left: Int64[ndarray, " left"] = np.empty(0, dtype=np.int64)
 
     def next(self) -> Int64[ndarray, " batch"]:
-        """The places of the next batch."""
+        """The numbers of the examples of the next batch."""
         if len(self.left) < self.size:
             self.left = self.rng.permutation(self.examples)
         chosen, self.left = self.left[: self.size], self.left[self.size :]
         return chosen
 
 
-def rate(run: RetrievalRun, step: int) -> float:
-    """The rate of a step: up to its height along a line, then down to 0 along a cosine."""
-    rising = min(1.0, (step + 1) / run.warm_up) if run.warm_up else 1.0
-    return run.learning_rate * rising * 0.5 * (1 + math.cos(math.pi * step / run.steps))
+def learning_rate(run: RetrievalRun, step: int) -> float:
+    """The learning rate of a step: a linear rise over `warm_up` steps, times a cosine that falls to 0."""
+    rise = min(1.0, (step + 1) / run.warm_up) if run.warm_up else 1.0
+    return run.learning_rate * rise * 0.5 * (1 + math.cos(math.pi * step / run.steps))

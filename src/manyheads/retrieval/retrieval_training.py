@@ -1,4 +1,4 @@
-"""train_retrievals: networks of several seeds and head counts to their end, in one call."""
+"""train_retrievals: train networks of several seeds and head counts in one call."""
 
 from __future__ import annotations
 
@@ -7,78 +7,92 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from manyheads.errors import InputError
-from manyheads.retrieval.examples import Examples, examples_of
-from manyheads.retrieval.retrieval_outcome import RetrievalCheck, RetrievalOutcome
-from manyheads.retrieval.retrieval_run import RetrievalRun
-from manyheads.training.course import Course, cut
+from manyheads.retrieval.retrieval_examples import RetrievalExamples, examples_of
+from manyheads.retrieval.retrieval_run import RetrievalCheck, RetrievalOutcome, RetrievalRun
+from manyheads.training.batched_runs import BatchedRunState, batch_stop_reason
 
 STRIDE = 20
-"""Steps between two looks at the clock."""
+"""Steps between two checks of the time limit."""
 
 
 @dataclass
-class RetrievalCourse(Course):
-    """How one network goes: also its validation checks."""
+class RetrievalRunState(BatchedRunState):
+    """The state of one network in training: also its validation checks."""
 
     curve: list[RetrievalCheck] = field(default_factory=list)
 
-    def check(self, nmse: float) -> None:
-        """Note a look at the validation set."""
-        self.curve.append(RetrievalCheck(self.steps, nmse, self.mean_loss()))
+    def add_check(self, nmse: float) -> None:
+        """Add a validation check."""
+        self.curve.append(RetrievalCheck(self.steps, nmse, self.take_mean_loss()))
 
 
 def train_retrievals(
     runs: Sequence[RetrievalRun],
     *,
-    examples: Examples | None = None,
+    examples: RetrievalExamples | None = None,
     device: str = "cpu",
     time_limit: float | None = None,
     keep_going: Callable[[], bool] = lambda: True,
 ) -> list[RetrievalOutcome]:
-    """Train runs that differ in their seeds and heads only, each as if alone, for the number of steps they name.
+    """Train networks together. Each run ends with the same result, to rounding, as if it were trained by itself.
 
-    `examples` is for runs that name them by their fingerprint. A run ends before its last step when its loss is no
-    number (diverged), at the `time_limit` (seconds), or when it shall not keep going.
+    A run stops before its last step if its loss or its weights are not finite ("diverged"), at the time limit
+    ("timeout"), or when `keep_going` returns False ("cancelled").
+
+    Args:
+        runs: Runs that differ in their seeds, heads and head widths only.
+        examples: The examples for runs that name them by their fingerprint.
+        device: A device as torch names it.
+        time_limit: The longest time of the whole call in seconds.
+        keep_going: Called every few steps; False cancels the training.
+
+    Returns:
+        One outcome for each run, in the order of `runs`.
+
+    Raises:
+        InputError: The runs do not fit together, the examples are not those of a run, all targets are the same, or
+            torch, scikit-learn (for digits) or the device is missing.
     """
     begun = time.perf_counter()
-    drawn: dict[tuple[int, str], Examples] = {}
+    problems: dict[tuple[int, str], RetrievalExamples] = {}
     for run in runs:
-        if (run.problem, run.task) not in drawn:
-            drawn[run.problem, run.task] = examples_of(run, examples)
+        if (run.problem, run.task) not in problems:
+            problems[run.problem, run.task] = examples_of(run, examples)
     try:
-        from manyheads.retrieval.retrieval_batch import Batch  # torch is an optional extra
+        from manyheads.retrieval.retrieval_batch import RetrievalBatch  # torch is an optional extra
     except ModuleNotFoundError:
         raise InputError("a retrieval network needs torch: install manyheads[torch]") from None
-    batch = Batch(runs, [drawn[run.problem, run.task] for run in runs], device=device)
-    limit, every, trained = batch.run.steps, batch.run.validate_every, batch.run.training_examples
-    validation, training = slice(trained, trained + batch.run.validation_examples), slice(trained)
-    courses = [RetrievalCourse() for _ in runs]
-    while batch.step < limit and (going := [course for course in courses if course.stopped is None]):
+    batch = RetrievalBatch(runs, [problems[run.problem, run.task] for run in runs], device=device)
+    limit, every, count = batch.run.steps, batch.run.validate_every, batch.run.training_examples
+    validation, training = slice(count, count + batch.run.validation_examples), slice(count)
+    states = [RetrievalRunState() for _ in runs]
+    while batch.step < limit and (active := [state for state in states if state.stopped is None]):
         losses = batch.advance(min(STRIDE, every - batch.step % every, limit - batch.step))
-        for course, own in zip(courses, losses.T, strict=True):
-            if course.stopped is None:
-                course.advance(own)
+        for state, own in zip(states, losses.T, strict=True):
+            if state.stopped is None:
+                state.advance(own)
         if batch.step % every == 0 or batch.step == limit:
-            for course, nmse, sound in zip(courses, batch.nmse(validation), batch.sound(), strict=True):
-                if course.stopped is None and not sound:
-                    course.stopped = "diverged"
-                elif course.stopped is None:
-                    course.check(float(nmse))
-        ended = cut(time.perf_counter() - begun, time_limit, keep_going) if batch.step < limit else None
-        for course in going:
-            course.stopped = course.stopped or ended
-    fitted = batch.nmse(training)
+            for state, nmse, finite in zip(states, batch.nmse(validation), batch.finite_runs(), strict=True):
+                if state.stopped is None and not finite:
+                    state.stopped = "diverged"
+                elif state.stopped is None:
+                    state.add_check(float(nmse))
+        seconds = time.perf_counter() - begun
+        reason = batch_stop_reason(seconds, time_limit, keep_going) if batch.step < limit else None
+        for state in active:
+            state.stopped = state.stopped or reason
+    training_nmse = batch.nmse(training)
     seconds = (time.perf_counter() - begun) / len(runs)
     return [
         RetrievalOutcome(
             run=run,
-            stopped=course.stopped or "limit",
-            steps=course.steps,
-            nmse=course.curve[-1].nmse if course.stopped is None else None,
-            training_nmse=float(fitted[place]) if course.stopped is None else None,
-            weights=batch.weights_of(place) if course.stopped is None else None,
-            curve=tuple(course.curve),
+            stopped=state.stopped or "limit",
+            steps=state.steps,
+            nmse=state.curve[-1].nmse if state.stopped is None else None,
+            training_nmse=float(training_nmse[n]) if state.stopped is None else None,
+            weights=batch.weights_of(n) if state.stopped is None else None,
+            curve=tuple(state.curve),
             seconds=seconds,
         )
-        for place, (run, course) in enumerate(zip(runs, courses, strict=True))
+        for n, (run, state) in enumerate(zip(runs, states, strict=True))
     ]

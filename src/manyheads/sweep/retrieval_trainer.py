@@ -7,9 +7,8 @@ from dataclasses import astuple, dataclass
 from importlib.util import find_spec
 
 from manyheads.errors import InputError
-from manyheads.retrieval.examples import Examples, examples_refusal
-from manyheads.retrieval.retrieval_outcome import RetrievalOutcome
-from manyheads.retrieval.retrieval_run import RetrievalRun
+from manyheads.retrieval.retrieval_examples import RetrievalExamples, examples_refusal
+from manyheads.retrieval.retrieval_run import RetrievalOutcome, RetrievalRun
 from manyheads.retrieval.retrieval_training import train_retrievals
 from manyheads.sweep.store.record import Ended
 
@@ -18,7 +17,7 @@ from manyheads.sweep.store.record import Ended
 class RetrievalTrainer:
     """Trains `retrieval.RetrievalRun`s, those that fit together in one call; examples are for runs that name them."""
 
-    examples: Examples | None = None
+    examples: RetrievalExamples | None = None
     device: str = "cpu"
     threads: int = 1  # of a batch on the CPU: a sweep fills the cores with batches
     tokens: int = 32_768  # of a batch, over all runs in one call: what is longer leaves the cache
@@ -54,7 +53,8 @@ class RetrievalTrainer:
         other it does, so that deeper networks go together only where their heads are the same.
         """
         alike = run.layers == 1 or (run.heads, run.width) == (runs[0].heads, runs[0].width)
-        return run.company == runs[0].company and alike and (len(runs) + 1) * run.length * run.batch <= self.tokens
+        small = (len(runs) + 1) * run.length * run.batch <= self.tokens
+        return run.shared_fields == runs[0].shared_fields and alike and small
 
     def train(self, run: RetrievalRun, *, time_limit: float | None, keep_going: Callable[[], bool]) -> Ended:
         """Train one run."""

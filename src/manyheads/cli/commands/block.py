@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from manyheads.block.block_outcome import BlockCheck, BlockOutcome
+    from manyheads.block.block_run import BlockCheck, BlockOutcome
     from manyheads.cli.options.frozen_table import Frozen
 
 STRIP = 30  # characters of a curve

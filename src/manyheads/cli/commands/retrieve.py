@@ -53,12 +53,13 @@ class Retrieve:
         self._check()
         sharp, task = self._built()
         try:
-            from manyheads.retrieval.sharp_network import answers_of, network
+            from manyheads.retrieval.network_weights import sharp_weights
+            from manyheads.retrieval.retrieval_network import network_function
         except ModuleNotFoundError:
             raise InputError("a retrieval network needs torch: install manyheads[torch]") from None
         guarantee = sharp.guarantee
         found = challenge(
-            answers_of(network(sharp), task),
+            network_function(sharp_weights(sharp), task),
             task,
             guarantee.error + guarantee.rounding,
             inverse_temperature=sharp.inverse_temperature,
@@ -70,18 +71,18 @@ class Retrieve:
         from manyheads.cli.render.certificate_table import in_heads, pairs_table, shown_notes
 
         said = {"stands": "not refuted", "refuted": "refuted: the construction is wrong"}[found.verdict]
-        each = f"{max(guarantee.per_thing):.3g}"
+        each = f"{max(guarantee.per_extremum):.3g}"
         rows = [
             ("task", f"{task.dimension} extrema of sequences of {task.length} tokens of width {task.width}"),
             ("network", f"{in_heads(task.dimension, 2)}, inverse temperature {sharp.inverse_temperature:.6g}"),
             ("guaranteed", f"error at most {guarantee.error:.6g} ({each} for each extremum), in every sequence"),
             ("rounding", f"{guarantee.rounding:.2g} more in float64"),
-            ("found", f"{found.worst:.6g}, {found.share:.0%} of it, over {found.sequences:,} sequences ({found.by})"),
+            ("found", f"{found.worst:.6g}, {found.share:.0%} of it, over {found.sequences:,} sequences ({found.sequence_kind})"),
         ]
         facts = {
             "task": self.task, "dimension": task.dimension, "length": task.length, "width": task.width,
             "inverse_temperature": sharp.inverse_temperature, "guarantee": asdict(guarantee), "caveat": task.caveat,
-            "verdict": found.verdict, "worst": found.worst, "by": found.by, "sequences": found.sequences,
+            "verdict": found.verdict, "worst": found.worst, "by": found.sequence_kind, "sequences": found.sequences,
             "witness": found.witness.tolist(),
         }  # fmt: skip
         notes = [task.caveat] if task.caveat else []
@@ -109,7 +110,7 @@ class Retrieve:
         import numpy as np
 
         from manyheads.retrieval import NotCovered, SharpHeads, max_and_min, sharp_heads, sum_of_maxima
-        from manyheads.retrieval.presets import unit_directions
+        from manyheads.retrieval.retrieval_task import unit_directions
 
         if self.task == "max-and-min":
             task = max_and_min(self.length)

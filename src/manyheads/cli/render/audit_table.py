@@ -13,8 +13,6 @@ from rich.text import Text
 from manyheads.bounds.architectures import Architecture
 from manyheads.cli.render.certificate_table import impossible, in_heads, pairs_table
 from manyheads.cli.render.progress_line import progress
-from manyheads.drawing.geometry import GeometryRows, draw_geometry
-from manyheads.drawing.style import save
 from manyheads.files.model_weights import read_model_weights
 from manyheads.planning.geometry import (
     EmbeddingGeometry,
@@ -75,6 +73,9 @@ def measured(architecture: Architecture, path: Path, *, seed: int, stem: Path | 
             report(number + 1, len(weights.layers))
     written = []
     if stem is not None:
+        from manyheads.drawing.geometry import GeometryRows, draw_geometry
+        from manyheads.drawing.style import save
+
         shape = (architecture.layers, architecture.heads)
         ranks = np.array([head.effective_rank for head in heads]).reshape(shape)
         scores = np.array([head.scores for head in heads]).reshape(*shape, -1)

@@ -37,9 +37,9 @@ def planned(
     """The plan, with what the embedding promises and what training says where that was asked for."""
     stems = _stems(asked)
     advice = plan(
-        relations,
-        items,
-        d_model,
+        relations=relations,
+        items=items,
+        d_model=d_model,
         rule=asked.rule,
         context_length=asked.context_length,
         max_degree=None if graph is None else graph.max_degree,
@@ -72,15 +72,15 @@ def relations_that_fit(
     """How many relations fit into given heads."""
     if asked.heads is None or asked.key_width is None:
         raise InputError("how many relations fit depends on the heads: give --heads and --key-width")
-    shape = Shape(d_model, asked.heads, asked.key_width, asked.key_heads)
-    beyond = inverse.relations_by_bits(items, shape, bits=asked.bits)
+    shape = Shape(d_model=d_model, heads=asked.heads, key_width=asked.key_width, key_heads=asked.key_heads)
+    beyond = inverse.relations_by_bits(shape, items=items, bits=asked.bits)
     # a head of width 1 for each relation; heads that share keys have a dimension of them each
     one_each = shape.groups * min(shape.heads // shape.groups, shape.key_width)
     objection = one_each_objection(d_model, rule=asked.rule, embedding=embedding)
     counts: dict[str, int | None] = {
         "impossible beyond": beyond,
-        "likely": inverse.relations_by_freedom(items, shape),
-        "paper's law": inverse.relations_by_paper(items, shape),
+        "likely": inverse.relations_by_freedom(shape, items=items),
+        "paper's law": inverse.relations_by_paper(shape, items=items),
         "guaranteed": min(one_each, items * (items - 1)) if objection is None else None,
     }
     rule = _law_rule(asked)
@@ -117,9 +117,13 @@ def d_model_needed(asked: command.Plan, items: int, relations: int) -> Answer:
         raise InputError(f"{relations} relations do not fit {items} items, which have {most} ordered pairs")
     budget = asked.key_budget
     widths = {
-        "impossible below": inverse.d_model_by_bits(items, relations, budget, bits=asked.bits),
-        "likely from": inverse.d_model_by_freedom(items, relations, budget),
-        "paper's law": inverse.d_model_by_paper(items, relations, budget, slope=1.19 if relations == items else 0.46),
+        "impossible below": inverse.d_model_by_bits(
+            items=items, relations=relations, key_budget=budget, bits=asked.bits
+        ),
+        "likely from": inverse.d_model_by_freedom(items=items, relations=relations, key_budget=budget),
+        "paper's law": inverse.d_model_by_paper(
+            items=items, relations=relations, key_budget=budget, slope=1.19 if relations == items else 0.46
+        ),
     }
     rule = _law_rule(asked)
     why = ("the bit budget", f"the degrees-of-freedom law at its best split{rule}", f"slope·m'·log2 m/D_K{rule}")
@@ -182,7 +186,7 @@ def _guaranteed(advice: Plan) -> str:
 
 
 def _shape(advice: Plan) -> Shape:
-    return Shape(advice.d_model, advice.recommended.heads, advice.recommended.key_width)
+    return Shape(d_model=advice.d_model, heads=advice.recommended.heads, key_width=advice.recommended.key_width)
 
 
 def _cost(advice: Plan, context_length: int) -> dict[str, int]:

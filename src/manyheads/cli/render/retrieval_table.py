@@ -14,7 +14,7 @@ from manyheads.cli.render.certificate_table import in_heads, pairs_table, shown_
 def retrieval_planned(dimension: int, length: int, *, width: int | None, input_width: int | None) -> Answer:
     """The bounds of arXiv 2510.06662 for one task, in its symbols where it states no constant."""
     bounds = retrieval_bounds(
-        dimension, length, width=SUFFICIENT_WIDTH if width is None else width, input_width=input_width
+        dimension=dimension, length=length, width=SUFFICIENT_WIDTH if width is None else width, input_width=input_width
     )
     enough = in_heads(bounds.sufficient_heads, bounds.sufficient_width)
     rows = [

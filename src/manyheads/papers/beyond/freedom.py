@@ -54,7 +54,10 @@ class Compared:
     @property
     def load(self) -> float:
         """The degrees of freedom that one head would need for everything, over those it has: m²·g*(m'/m²)/d²."""
-        return float(freedom_needed(self.panel.items, self.panel.relations, 1)) / self.panel.d_model**2
+        return (
+            float(freedom_needed(items=self.panel.items, relations=self.panel.relations, heads=1))
+            / self.panel.d_model**2
+        )
 
     def __str__(self) -> str:
         degree = f", r = {self.panel.degree}" if self.panel.graph == "regular" else ""
@@ -80,7 +83,7 @@ def compared(rows: Rows, scale: Scale) -> list[Compared]:
     """Every threshold there is, each beside the law for its own head counts; none where the law has no answer."""
     made = []
     for kind, panel, found, heads in _measured(rows, scale):
-        split = freedom_split(panel.items, panel.relations, panel.d_model, heads=heads)
+        split = freedom_split(items=panel.items, relations=panel.relations, d_model=panel.d_model, heads=heads)
         if split is not None and found.key_budget is not None:
             steps = panel.run(1, 1, 0, scale).steps
             made.append(Compared(kind, panel, found.key_budget, split[0] * split[1], steps))

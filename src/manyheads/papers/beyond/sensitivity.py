@@ -171,7 +171,7 @@ def _left(axes: Axes, found: Found) -> None:
     """What is left of the paper's D_K* under the best optimiser, beside the degrees of freedom."""
     for place, panel in enumerate(found.panels):
         paper, best = found.budget(Setting(panel)) or 1, found.best(panel)
-        split = freedom_split(panel.items, panel.relations, panel.d_model, heads=HEADS)
+        split = freedom_split(items=panel.items, relations=panel.relations, d_model=panel.d_model, heads=HEADS)
         if best is not None:
             axes.bar(place, best[1] / paper, width=0.55, color=PROBLEM_COLOURS[place], alpha=0.75)
             said = f"{best[1] / paper:.2f}\n{best[1]} of {paper}"
@@ -197,7 +197,7 @@ def _optimiser(axes: Axes, found: Found, panel: Panel) -> None:
         axes.plot([x for x, _ in works], [y for _, y in works], color=colour, marker="o", label=name)
         fails = [one.step_factor * paper_steps for one in chosen if found.budget(one) is None]
         axes.plot(fails, [top] * len(fails), color=colour, marker="x", linestyle="", markersize=7)
-    split = freedom_split(panel.items, panel.relations, panel.d_model, heads=HEADS)
+    split = freedom_split(items=panel.items, relations=panel.relations, d_model=panel.d_model, heads=HEADS)
     if split is not None:
         axes.axhline(split[0] * split[1], color=GREY, linestyle="--", linewidth=1.2, label="degrees of freedom")
     axes.set_xscale("log")

@@ -60,12 +60,12 @@ def _step_seconds(run: BlockRun, device: str) -> float:
     """Of one step on one thread, whose cost does not depend on the table's numbers."""
     import torch
 
-    from manyheads.block.block_batch import Batch
+    from manyheads.block.block_batch import BlockBatch
     from manyheads.block.block_data import table_of
 
     torch.set_num_threads(1)
     drawn = replace(run, embedding="gaussian", reduction="none")
-    batch = Batch([drawn], [table_of(drawn)], device=device)
+    batch = BlockBatch([drawn], [table_of(drawn)], device=device)
     batch.advance(1)
     begun, steps = time.perf_counter(), 0
     while (taken := time.perf_counter() - begun) < TIMED_SECONDS:

@@ -43,8 +43,10 @@ class Bounds:
 def bounds_of(panel: Panel) -> Bounds:
     """The bounds at a panel's problem."""
     return Bounds(
-        float(bounded_skew_key_budget(panel.items, panel.relations, panel.d_model, constant=1.0)),
-        float(graph_bit_key_budget(panel.items, panel.relations, panel.d_model, bits=BITS)),
+        float(
+            bounded_skew_key_budget(items=panel.items, relations=panel.relations, d_model=panel.d_model, constant=1.0)
+        ),
+        float(graph_bit_key_budget(items=panel.items, relations=panel.relations, d_model=panel.d_model, bits=BITS)),
         float(rank_one_key_budget(panel.relations)),
     )
 

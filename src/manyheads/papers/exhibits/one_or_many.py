@@ -133,11 +133,11 @@ def _panel(axes: Axes, found: Sizes, *, softmax: bool) -> None:
         crowded = x >= D_MODEL  # the growth is derived for the compressive regime
         if not crowded.any():
             continue
-        through = float(np.exp(np.log(y / law(x, D_MODEL, context_length=context))[crowded].mean()))
+        through = float(np.exp(np.log(y / law(items=x, d_model=D_MODEL, context_length=context))[crowded].mean()))
         growth = np.geomspace(D_MODEL, max(D_MODEL, *found), 50)
         axes.plot(
-            growth, through * law(growth, D_MODEL, context_length=context), color=colour, linestyle="--", linewidth=1,
-            label=f"{name}: derived growth",
+            growth, through * law(items=growth, d_model=D_MODEL, context_length=context), color=colour, linestyle="--",
+            linewidth=1, label=f"{name}: derived growth",
         )  # fmt: skip
     for items, one in several:
         axes.annotate(

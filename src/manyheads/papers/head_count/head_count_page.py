@@ -67,7 +67,7 @@ def _section(one: Shown, made: Reproduction) -> list[str]:
 
 def _bound() -> str:
     """The theorem at the experiment's own sizes."""
-    bounds = retrieval_bounds(4, LENGTHS[-1], width=8)
+    bounds = retrieval_bounds(dimension=4, length=LENGTHS[-1], width=8)
     told = [
         f"h = {one.heads}: k = {one.exponent:.2f}"
         if one.exponent

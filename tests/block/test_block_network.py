@@ -1,4 +1,4 @@
-"""The folded block against the textbook's, and that against torch's own encoder layer."""
+"""The folded block against the usual block, and the usual block against torch's encoder layer."""
 
 from __future__ import annotations
 
@@ -14,10 +14,16 @@ from manyheads.block import BlockRun, table_of, task_of
 from manyheads.training.data import Stream
 
 torch = pytest.importorskip("torch", reason="the block needs the torch extra")
-from manyheads.block import folded_block as folded  # noqa: E402
-from manyheads.block import textbook  # noqa: E402
-from manyheads.block.block_weights import Weights, initial_weights, side_by_side  # noqa: E402
-from manyheads.block.encoding import encode  # noqa: E402
+from support.textbook_block import textbook_logits  # noqa: E402
+
+from manyheads.block.block_network import (  # noqa: E402
+    BlockWeights,
+    attention,
+    encode,
+    folded_logits,
+    initial_weights,
+    stack_weights,
+)
 
 torch.set_num_threads(1)
 EXAMPLES = 3
@@ -27,7 +33,7 @@ EXAMPLES = 3
 class Scene:
     """Runs of one shape, with weights that no symmetry hides behind, and what they read, in float64."""
 
-    weights: Weights
+    weights: BlockWeights
     table: torch.Tensor
     x: torch.Tensor
     queries: torch.Tensor
@@ -37,16 +43,16 @@ class Scene:
 def scene(run: BlockRun, seeds: int) -> Scene:
     runs = [BlockRun(**{**run.__dict__, "seed": run.seed + n}) for n in range(seeds)]
     noise = torch.Generator().manual_seed(run.seed)
-    first = side_by_side([initial_weights(each) for each in runs])
+    first = stack_weights([initial_weights(each) for each in runs])
     moved = [
         tensor + 0.3 * torch.randn(tensor.shape, generator=noise, dtype=torch.float64)
-        for tensor in first.named().values()
+        for tensor in first.by_name().values()
     ]
     table = torch.tensor(np.stack([table_of(each) for each in runs]), dtype=torch.float64)
     drawn = [task_of(each).batches(Stream.TRAIN, 0, 1, size=EXAMPLES) for each in runs]
     queries = torch.tensor(np.stack([examples.queries for examples in drawn]))
     pairs = torch.tensor(np.stack([examples.pairs for examples in drawn]))
-    weights = first.rebuilt(tensor.requires_grad_() for tensor in moved)
+    weights = first.with_tensors(tensor.requires_grad_() for tensor in moved)
     return Scene(weights, table, encode(table, queries, pairs), queries, pairs)
 
 
@@ -66,8 +72,8 @@ def fields(draw: st.DrawFn) -> dict[str, Any]:
     )
 
 
-def of(weights: Weights, n: int) -> Weights:
-    return weights.rebuilt(tensor[n] for tensor in weights.named().values())
+def of(weights: BlockWeights, n: int) -> BlockWeights:
+    return weights.with_tensors(tensor[n] for tensor in weights.by_name().values())
 
 
 @settings(max_examples=25)
@@ -75,18 +81,18 @@ def of(weights: Weights, n: int) -> Weights:
 def test_folded_equals_textbook_forward_and_backward(drawn: dict[str, Any], seeds: int) -> None:
     run = BlockRun(**drawn)
     made, epsilon = scene(run, seeds), run.norm_epsilon
-    fast = folded.logits(made.weights, made.x, made.table, norm_epsilon=epsilon)
+    fast = folded_logits(made.weights, made.x, made.table, norm_epsilon=epsilon)
     plain = torch.stack(
         [
-            textbook.logits(of(made.weights, n), x, table, norm_epsilon=epsilon)
+            textbook_logits(of(made.weights, n), x, table, norm_epsilon=epsilon)
             for n, (x, table) in enumerate(zip(made.x, made.table, strict=True))
         ]
     )
     torch.testing.assert_close(fast, plain, rtol=1e-9, atol=1e-10)
     upstream = torch.randn(plain.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    parameters = list(made.weights.named().values())
+    parameters = list(made.weights.by_name().values())
     gradients = [torch.autograd.grad((each * upstream).sum(), parameters) for each in (fast, plain)]
-    for name, ours, theirs in zip(made.weights.named(), *gradients, strict=True):
+    for name, ours, theirs in zip(made.weights.by_name(), *gradients, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-7, atol=1e-8, msg=lambda text, name=name: f"{name}: {text}")
 
 
@@ -110,7 +116,7 @@ def test_textbook_equals_torchs_own_encoder_layer() -> None:
     }  # fmt: skip
     layer.load_state_dict(state)
     expected = layer(made.x[0])[:, -1] @ made.table[0].T
-    found = textbook.logits(weights, made.x[0], made.table[0], norm_epsilon=run.norm_epsilon)
+    found = textbook_logits(weights, made.x[0], made.table[0], norm_epsilon=run.norm_epsilon)
     torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
 
 
@@ -134,18 +140,18 @@ def test_attention_is_that_of_the_normed_inputs_through_keys() -> None:
         [(normed[:, -1:] @ q) @ (normed @ k).mT for q, k in zip(weights.query, weights.key, strict=True)]
     )
     expected = torch.softmax(scores[:, :, 0] / 4**0.5, dim=-1).transpose(0, 1)
-    torch.testing.assert_close(folded.attention(made.weights, unit[None])[0], expected, rtol=1e-10, atol=1e-12)
+    torch.testing.assert_close(attention(made.weights, unit[None])[0], expected, rtol=1e-10, atol=1e-12)
 
 
 def test_null_and_the_query_itself_are_attended_to() -> None:
     made = scene(BlockRun(items=20, d_model=6, heads=2, key_width=4, context=4, seed=5), 1)
-    whole = folded.logits(made.weights, made.x, made.table, norm_epsilon=1e-5)
+    whole = folded_logits(made.weights, made.x, made.table, norm_epsilon=1e-5)
     order = torch.tensor([2, 0, 3, 1, 4, 5])  # the pairs have no positions
-    moved = folded.logits(made.weights, made.x[:, :, order], made.table, norm_epsilon=1e-5)
+    moved = folded_logits(made.weights, made.x[:, :, order], made.table, norm_epsilon=1e-5)
     torch.testing.assert_close(moved, whole, rtol=1e-10, atol=1e-10)
     for left_out in range(5):
         kept = [position for position in range(6) if position != left_out]
-        less = folded.logits(made.weights, made.x[:, :, kept], made.table, norm_epsilon=1e-5)
+        less = folded_logits(made.weights, made.x[:, :, kept], made.table, norm_epsilon=1e-5)
         assert (less - whole).abs().max() > 1e-3
 
 
@@ -153,7 +159,7 @@ def test_first_weights_follow_seed_and_shape_only() -> None:
     run = BlockRun(items=20, d_model=64, heads=2, key_width=40, context=4, seed=5)
     first = initial_weights(run)
     again = initial_weights(BlockRun(items=30, d_model=64, heads=2, key_width=40, context=3, seed=5, steps=7))
-    assert all(torch.equal(a, b) for a, b in zip(first.named().values(), again.named().values(), strict=True))
+    assert all(torch.equal(a, b) for a, b in zip(first.by_name().values(), again.by_name().values(), strict=True))
     assert not torch.equal(first.query, initial_weights(BlockRun(**{**run.__dict__, "seed": 6})).query)
     for weight in (first.query, first.key, first.value, first.output, first.rise):
         assert weight.std().item() == pytest.approx(64**-0.5, rel=0.06)

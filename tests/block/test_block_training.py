@@ -19,11 +19,11 @@ from manyheads.training import fingerprint
 from manyheads.training.data import Stream
 
 torch = pytest.importorskip("torch", reason="the block needs the torch extra")
-from manyheads.block import block_training as train_module  # noqa: E402
-from manyheads.block import textbook  # noqa: E402
-from manyheads.block.block_batch import Batch  # noqa: E402
-from manyheads.block.block_weights import Weights, initial_weights  # noqa: E402
-from manyheads.block.encoding import encode  # noqa: E402
+from support.textbook_block import textbook_logits  # noqa: E402
+
+from manyheads.block import block_training  # noqa: E402
+from manyheads.block.block_batch import BlockBatch  # noqa: E402
+from manyheads.block.block_network import BlockWeights, encode, initial_weights  # noqa: E402
 
 torch.set_num_threads(1)
 TINY = BlockRun(
@@ -39,22 +39,22 @@ def tables(*runs: BlockRun) -> list[np.ndarray]:
 @pytest.mark.parametrize("final_norm", [False, True])
 def test_training_follows_the_textbook_block_under_torchs_plain_adamw(final_norm: bool) -> None:
     run = replace(TINY, final_norm=final_norm)
-    batch = Batch([run], tables(run))
+    batch = BlockBatch([run], tables(run))
     losses = batch.advance(6)
     table, task, first = torch.tensor(table_of(run)), task_of(run), initial_weights(run)
-    weights = first.rebuilt(tensor.float().requires_grad_() for tensor in first.named().values())
-    adamw = torch.optim.AdamW(weights.named().values(), lr=1e-3, weight_decay=0.01, foreach=False)
+    weights = first.with_tensors(tensor.float().requires_grad_() for tensor in first.by_name().values())
+    adamw = torch.optim.AdamW(weights.by_name().values(), lr=1e-3, weight_decay=0.01, foreach=False)
     for step in range(6):
         examples = task.batches(Stream.TRAIN, step, 1, size=run.batch)
         x = encode(table[None], torch.tensor(examples.queries)[None], torch.tensor(examples.pairs)[None])[0]
-        answers = textbook.logits(weights, x, table, norm_epsilon=1e-5)
+        answers = textbook_logits(weights, x, table, norm_epsilon=1e-5)
         loss = torch.nn.functional.cross_entropy(answers, torch.tensor(examples.labels))
         adamw.zero_grad()
         loss.backward()
         adamw.step()
         assert losses[step, 0] == pytest.approx(loss.item(), rel=1e-5)
-    for name, tensor in batch.weights.named().items():
-        torch.testing.assert_close(tensor[0], weights.named()[name], rtol=1e-3, atol=1e-5, msg=name)
+    for name, tensor in batch.weights.by_name().items():
+        torch.testing.assert_close(tensor[0], weights.by_name()[name], rtol=1e-3, atol=1e-5, msg=name)
 
 
 def test_a_block_learns_the_task() -> None:
@@ -85,7 +85,7 @@ def test_only_runs_of_one_shape_go_together() -> None:
 
 
 def test_strides_do_not_change_the_training() -> None:
-    whole, parts = (Batch([TINY], tables(TINY)) for _ in range(2))
+    whole, parts = (BlockBatch([TINY], tables(TINY)) for _ in range(2))
     np.testing.assert_allclose(np.concatenate([parts.advance(2), parts.advance(3)]), whole.advance(5), rtol=1e-6)
 
 
@@ -94,11 +94,11 @@ def test_the_test_is_of_the_best_validated_weights(monkeypatch: pytest.MonkeyPat
     right = iter([(10, 40), (30, 20), (30, 45)])  # of both, at steps 8, 16 and 20
     seen: list[tuple[Stream, int, torch.Tensor]] = []
 
-    def scripted(batch: Batch, weights: Weights, stream: Stream, count: int) -> list[Answers]:
+    def scripted(batch: BlockBatch, weights: BlockWeights, stream: Stream, count: int) -> list[Answers]:
         seen.append((stream, batch.step, weights.query.detach().clone()))
         return [Answers(n, 0, count) for n in (next(right) if stream == Stream.VALIDATION else (7, 8))]
 
-    monkeypatch.setattr(Batch, "evaluate", scripted)
+    monkeypatch.setattr(BlockBatch, "evaluate", scripted)
     first, second = train_blocks(runs)
     assert (first.best and first.best.step, first.test) == (16, Answers(7, 0, 60))
     assert (second.best and second.best.step, second.test) == (20, Answers(8, 0, 60))
@@ -112,16 +112,16 @@ def test_the_test_is_of_the_best_validated_weights(monkeypatch: pytest.MonkeyPat
 
 
 def test_answers_are_counted_in_parts_as_in_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    batch = Batch([TINY, replace(TINY, seed=1)], tables(TINY, replace(TINY, seed=1)))
+    batch = BlockBatch([TINY, replace(TINY, seed=1)], tables(TINY, replace(TINY, seed=1)))
     batch.advance(3)
     whole = batch.evaluate(batch.weights, Stream.TEST, 60)
     monkeypatch.setattr("manyheads.block.block_batch.NUMBERS_AT_ONCE", 2_000)
     assert batch.evaluate(batch.weights, Stream.TEST, 60) == whole
     examples = task_of(TINY).batches(Stream.TEST, 0, 1, size=60)
     table = torch.tensor(table_of(TINY))
-    own = batch.weights.rebuilt(tensor[0] for tensor in batch.weights.named().values())
+    own = batch.weights.with_tensors(tensor[0] for tensor in batch.weights.by_name().values())
     x = encode(table[None], torch.tensor(examples.queries)[None], torch.tensor(examples.pairs)[None])[0]
-    named = textbook.logits(own, x, table, norm_epsilon=1e-5).argmax(dim=1).numpy()
+    named = textbook_logits(own, x, table, norm_epsilon=1e-5).argmax(dim=1).numpy()
     assert whole[0] == Answers(int((named == examples.labels).sum()), int((named == TINY.items).sum()), 60)
 
 
@@ -137,7 +137,7 @@ def test_a_diverged_run_leaves_the_others_alone(monkeypatch: pytest.MonkeyPatch)
     runs = [replace(TINY, seed=seed, validate_every=16) for seed in (4, 9)]  # two strides
     whole = train_blocks(runs)
 
-    def spoiled(run: BlockRun) -> Weights:
+    def spoiled(run: BlockRun) -> BlockWeights:
         weights = initial_weights(run)
         return weights._replace(key=weights.key * float("nan")) if run.seed == 4 else weights
 
@@ -148,7 +148,7 @@ def test_a_diverged_run_leaves_the_others_alone(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_weights_that_are_no_numbers_after_the_last_step_are_diverged(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Batch, "sound", lambda batch: np.array([batch.step < 20]))
+    monkeypatch.setattr(BlockBatch, "finite_runs", lambda batch: np.array([batch.step < 20]))
     (outcome,) = train_blocks([TINY])
     assert (outcome.stopped, outcome.test, len(outcome.curve)) == ("diverged", None, 2)
 
@@ -162,24 +162,24 @@ def test_a_run_ends_at_its_time_limit() -> None:
 def test_a_run_that_shall_not_keep_going_is_cancelled() -> None:
     asked: Iterator[bool] = iter([True, False])
     (outcome,) = train_blocks([TINY], keep_going=lambda: next(asked))
-    assert (outcome.stopped, outcome.steps, outcome.test) == ("cancelled", 2 * train_module.STRIDE, None)
+    assert (outcome.stopped, outcome.steps, outcome.test) == ("cancelled", 2 * block_training.STRIDE, None)
     (finished,) = train_blocks([replace(TINY, steps=8)], keep_going=lambda: False)
     assert finished.stopped == "limit"  # it has nothing left to do
 
 
 def test_bfloat16_is_float32_to_its_precision() -> None:
-    exact, mixed = (Batch([run], tables(run)) for run in (TINY, replace(TINY, precision="bfloat16")))
+    exact, mixed = (BlockBatch([run], tables(run)) for run in (TINY, replace(TINY, precision="bfloat16")))
     fine, coarse = exact.advance(4), mixed.advance(4)
     np.testing.assert_allclose(coarse, fine, rtol=0.02)
     assert (coarse != fine).all()
-    assert all(tensor.dtype == torch.float32 for tensor in mixed.weights.named().values())
+    assert all(tensor.dtype == torch.float32 for tensor in mixed.weights.by_name().values())
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_cuda_is_the_cpu_to_float_tolerance(precision: str) -> None:
     run = replace(TINY, precision=precision)
-    losses = [Batch([run], tables(run), device=device).advance(4) for device in ("cpu", "cuda")]
+    losses = [BlockBatch([run], tables(run), device=device).advance(4) for device in ("cpu", "cuda")]
     np.testing.assert_allclose(losses[1], losses[0], rtol=1e-4 if precision == "float32" else 0.02)
 
 
@@ -215,7 +215,7 @@ def test_a_diverged_block_is_stored_as_diverged_without_an_accuracy(tmp_path: Pa
     [
         (BlockTrainer(table=np.ones((11, 16))), replace(TINY, embedding="given:0"), r"need \(12, 16\)"),
         (BlockTrainer(table=np.ones((12, 16))), TINY, "the run names gaussian"),
-        (BlockTrainer(), replace(TINY, embedding="given:0"), "hand it in"),
+        (BlockTrainer(), replace(TINY, embedding="given:0"), "pass this table too"),
         (BlockTrainer(device="abacus"), TINY, "no device 'abacus'"),
     ],
 )
