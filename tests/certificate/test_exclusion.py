@@ -20,40 +20,27 @@ def permutation(items: int, d_model: int, seed: int = 0) -> Problem:
     return Problem(permutation_graph(items, seed=seed), gaussian(items, d_model, seed=1000 + seed))
 
 
-@st.composite
-def tiny(draw: st.DrawFn) -> Problem:
-    items, d_model = draw(st.integers(2, 8)), draw(st.integers(1, 3))
-    numbers = st.lists(st.integers(-3, 3), min_size=items * d_model, max_size=items * d_model)
-    rows = np.array(draw(numbers), dtype=np.float64).reshape(items, d_model)
-    relations = draw(st.sets(st.integers(0, items**2 - 1)))
-    sources, targets = np.divmod(np.array(sorted(relations), dtype=np.int64), items)
-    return Problem(Graph(items, sources, targets), rows)
-
-
-@given(tiny())
-@settings(max_examples=200)
-def test_every_tiny_case_is_decided_as_exact_arithmetic_says(problem: Problem) -> None:
+@given(st.data(), st.integers(2, 8), st.integers(1, 3))
+@settings(max_examples=60)
+def test_every_tiny_case_is_decided_as_exact_arithmetic_says(data: st.DataObject, items: int, d_model: int) -> None:
     """Whole numbers: rows of too low a rank, equal rows, empty and complete graphs and loops are among them."""
-    answer = exclude(problem, workers=1)
-    holds = one_head_holds(problem.graph, problem.rows)
-    if answer.verdict == "undecided":
-        rank = np.linalg.matrix_rank(problem.rows) if problem.rows.any() else 0
-        assert rank < problem.d_model
-        assert not holds
-        assert "rank" in answer.reason
-    else:
-        assert answer.verdict == ("held" if holds else "excluded")
+    size = items * d_model
+    rows = np.array(data.draw(st.lists(st.integers(-3, 3), min_size=size, max_size=size)), dtype=np.float64)
+    relations = np.array(sorted(data.draw(st.sets(st.integers(0, items**2 - 1)))), dtype=np.int64)
+    problem = Problem(Graph(items, *np.divmod(relations, items)), rows.reshape(items, d_model))
+    expected = "held" if one_head_holds(problem.graph, problem.rows) else "excluded"
+    assert exclude(problem, workers=1).verdict == expected
 
 
 @given(st.integers(0, 10_000), st.integers(3, 8), st.integers(1, 3))
-@settings(max_examples=100)
+@settings(max_examples=40)
 def test_random_rows_are_decided_as_exact_arithmetic_says(seed: int, items: int, d_model: int) -> None:
     rng = np.random.default_rng(seed)
     related = rng.random((items, items)) < rng.random()
-    problem = Problem(Graph(items, *np.nonzero(related)), rng.standard_normal((items, d_model)).astype(np.float32))
-    assert exclude(problem, workers=1).verdict == (
-        "held" if one_head_holds(problem.graph, problem.rows) else "excluded"
-    )
+    rows = rng.integers(-64, 65, (items, d_model)) / 16  # short fractions: the oracle is exact
+    problem = Problem(Graph(items, *np.nonzero(related)), rows)
+    expected = "held" if one_head_holds(problem.graph, problem.rows) else "excluded"
+    assert exclude(problem, workers=1).verdict == expected
 
 
 @pytest.mark.parametrize(("items", "excluded", "held"), [(32, 9, 10), (64, 17, 18), (96, 21, 22)])

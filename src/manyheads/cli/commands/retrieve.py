@@ -77,7 +77,10 @@ class Retrieve:
             ("network", f"{in_heads(task.dimension, 2)}, inverse temperature {sharp.inverse_temperature:.6g}"),
             ("guaranteed", f"error at most {guarantee.error:.6g} ({each} for each extremum), in every sequence"),
             ("rounding", f"{guarantee.rounding:.2g} more in float64"),
-            ("found", f"{found.worst:.6g}, {found.share:.0%} of it, over {found.sequences:,} sequences ({found.sequence_kind})"),
+            (
+                "found",
+                f"{found.worst:.6g}, {found.share:.0%} of it, over {found.sequences:,} sequences ({found.sequence_kind})",
+            ),
         ]
         facts = {
             "task": self.task, "dimension": task.dimension, "length": task.length, "width": task.width,
