@@ -34,6 +34,7 @@ from manyheads.problem.problem import Problem
 
 NEWTON_STEPS = 200
 CG_STEPS = 80
+FEW_PAIRS_STEP = 30  # where a small problem is open after this step, a proof by few pairs is looked for
 LONGEST_STEP = 64  # times the Newton step: where a form separates, the loss falls for ever
 SMALL = 128  # items, up to which a proof by few pairs is looked for
 BLOCK = 1 << 16  # scores of a block of rows: few enough for the cache
@@ -141,12 +142,14 @@ def exclude(
                 if certificate.holds:
                     reason = f"one head of width {layer.key_width} holds the graph, certified"
                     return answer("held", reason, layer=layer, certificate=certificate)
-            is_late = time_limit is not None and seconds >= time_limit
-            if is_late or search.steps >= NEWTON_STEPS or not search.step():
+            is_last = search.steps >= NEWTON_STEPS or (time_limit is not None and seconds >= time_limit)
+            is_last = is_last or not search.step()
+            if is_last or search.steps == FEW_PAIRS_STEP:
                 matrix = _few_pairs(problem)
                 if matrix is not None and few_pairs_prove(problem.graph, problem.rows, matrix):
                     reason = "one head: impossible at every width, proved by a few pairs"
                     return answer("excluded", reason, matrix=matrix, share=0.0)
+            if is_last:
                 return answer("undecided", search.reason(wrong, lacking))
 
 
@@ -300,7 +303,10 @@ class _Search:
         wanted = min(0.1, math.sqrt(math.sqrt(first) / scale)) ** 2 * first
         for _ in range(CG_STEPS):
             bent_form, bent_threshold = self._bend(move_form, move_threshold)
-            length = size / (float(np.sum(move_form * bent_form)) + move_threshold * bent_threshold)
+            curvature = float(np.sum(move_form * bent_form)) + move_threshold * bent_threshold
+            if not curvature > 0:  # single precision has lost it: the direction so far must do
+                break
+            length = size / curvature
             form, threshold = form + length * move_form, threshold + length * move_threshold
             rest_form = rest_form - length * bent_form
             rest_threshold -= length * bent_threshold
