@@ -253,8 +253,9 @@ class _Search:
         """One head whose form and threshold are those found, in the coordinates of the embedding itself."""
         form = self.to_basis @ self.form @ self.to_basis.T
         left, strengths, right = np.linalg.svd(form)
-        roots = np.sqrt(strengths[: self.rank])
-        query, key = left[:, : self.rank] * roots, right[: self.rank].T * roots
+        width = max(1, self.rank)
+        roots = np.sqrt(strengths[:width])
+        query, key = left[:, :width] * roots, right[:width].T * roots
         return Layer(query[None], key[None], self.threshold)
 
     def reason(self, wrong: int, lacking: int) -> str:
