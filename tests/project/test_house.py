@@ -14,7 +14,7 @@ SOURCE = Path(__file__).parents[2] / "src" / "manyheads"
 STANDALONE = SOURCE / "files" / "standalone"  # copied to users, not imported
 MODULES = sorted(path for path in SOURCE.rglob("*.py") if STANDALONE not in path.parents)
 MOST_MODULES, LONGEST = 190, 350
-MOST_CODE = 18_262  # lines of the first edition, without docstrings, comments and empty lines
+MOST_CODE = 18_900  # the first edition had 18,262, without docstrings, comments and empty lines; exclusions were added since
 
 
 NAMES = ("max", "softmax", "sum", "logsumexp")

@@ -20,8 +20,7 @@ from manyheads.training.data import Stream, TrainingData, training_data
 from manyheads.training.run import Run
 
 torch = pytest.importorskip("torch", reason="the reference engine needs the torch extra")
-from manyheads.training.reference.batch_training import train_runs  # noqa: E402
-from manyheads.training.reference.layer_batch import LayerBatch  # noqa: E402
+from manyheads.training.reference.layer_batch import LayerBatch, train_runs  # noqa: E402
 
 torch.set_num_threads(1)  # the tensors are small, and the other core runs other tests
 

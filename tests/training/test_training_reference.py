@@ -21,8 +21,7 @@ from manyheads.training.protocol import Protocol
 from manyheads.training.run import Run
 
 torch = pytest.importorskip("torch", reason="the reference engine needs the torch extra")
-from manyheads.training.reference.batch_training import converged, train_runs  # noqa: E402
-from manyheads.training.reference.layer_batch import AdamW, LayerBatch  # noqa: E402
+from manyheads.training.reference.layer_batch import AdamW, LayerBatch, converged, train_runs  # noqa: E402  # noqa: E402
 from manyheads.training.reference.losses import edge_losses, message_errors, scores  # noqa: E402
 
 torch.set_num_threads(1)  # the tensors are small, and the other core runs other tests

@@ -55,7 +55,7 @@ def train(
     if engine == "native":
         return train_run(run, data, progress=progress, time_limit=time_limit)
     try:
-        from manyheads.training.reference.batch_training import train_runs  # torch is an optional extra
+        from manyheads.training.reference.layer_batch import train_runs  # torch is an optional extra
     except ModuleNotFoundError:
         raise InputError("the engine reference needs torch: install manyheads[torch]") from None
     return train_runs([run], [data], device=device, progress=progress, time_limit=time_limit)[0]
