@@ -16,7 +16,7 @@ import numpy as np
 from manyheads import Certificate, Graph, Layer, certify, train
 from manyheads.capacity import Capacity, Goal, measure
 from manyheads.drawing.capacity import draw_capacity
-from manyheads.drawing.certificate import Scores, draw_scores
+from manyheads.drawing.layer_pictures import Scores, draw_scores
 from manyheads.drawing.style import save
 from manyheads.files import write_embedding, write_graph, write_layer
 from manyheads.sweep import Record, Store

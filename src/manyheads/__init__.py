@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from manyheads.files import write_graph as write_graph
     from manyheads.files import write_layer as write_layer
     from manyheads.fitting import FitOptions as FitOptions
-    from manyheads.fitting import Fitted as Fitted
+    from manyheads.fitting import FitResult as FitResult
     from manyheads.fitting import fit as fit
     from manyheads.fitting import grow as grow
     from manyheads.fitting import smallest_fit as smallest_fit
@@ -92,7 +92,7 @@ _ROOMS = {
     ),
     "fitting": (
         "FitOptions",
-        "Fitted",
+        "FitResult",
         "fit",
         "grow",
         "smallest_fit",

@@ -84,7 +84,7 @@ def test_a_layer_we_build_obeys_the_margin_bound() -> None:
     from manyheads.construct import calibrate, general
 
     graph, embedding = random_graph(24, 60, seed=0), gaussian(24, 64, seed=1)
-    layer = general(Problem(graph, embedding), key_width=120, block_size=8, seed=0)
+    layer = general(Problem(graph, embedding), key_width=120, matching_size=8, seed=0)
     layer = calibrate(layer, certify(layer, Problem(graph, embedding)))
     certificate = certify(layer, Problem(graph, embedding))
     assert certificate.holds

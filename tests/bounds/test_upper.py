@@ -35,11 +35,11 @@ def test_one_head_for_each_relation_always_works() -> None:
 
 @given(relations=st.integers(1, 10**9), degree=st.integers(1, 1000), block=st.integers(1, 10**4))
 def test_the_lemma_counts_more_matchings_than_there_need_be(relations: int, degree: int, block: int) -> None:
-    fewest = int(upper.matching_heads(relations=relations, max_degree=degree, block_size=block))
+    fewest = int(upper.matching_heads(relations=relations, max_degree=degree, matching_size=block))
     assert (
         fewest
         == max(degree, -(-relations // block))
-        <= int(upper.lemma_heads(relations=relations, max_degree=degree, block_size=block))
+        <= int(upper.lemma_heads(relations=relations, max_degree=degree, matching_size=block))
     )
 
 
@@ -75,13 +75,13 @@ def test_many_heads_beat_one_by_m_over_d(items: int, d_model: int) -> None:
     )
     assert float(ratio) == pytest.approx(float(upper.head_advantage(items=items, d_model=d_model)))
     noise = upper.leakage_noise(
-        block_size=items,
+        matching_size=items,
         d_model=d_model,
-        key_width=upper.leakage_key_width(block_size=items, d_model=d_model, items=items),
+        key_width=upper.leakage_key_width(matching_size=items, d_model=d_model, items=items),
         items=items,
     )
     assert float(noise) == pytest.approx(
-        float(upper.leakage_key_width(block_size=items, d_model=d_model, items=items))
+        float(upper.leakage_key_width(matching_size=items, d_model=d_model, items=items))
     )  # N3 = d_k there
     one, many = (
         float(f(items=items, d_model=d_model, context_length=items))

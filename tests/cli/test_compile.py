@@ -78,7 +78,7 @@ def test_the_table_says_what_the_certificate_says(case: Case, capsys: pytest.Cap
 
 
 def test_a_crowded_embedding_is_a_note_and_no_error(capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["--graph", "permutation:16", "--embedding", "gaussian:16", "--key-width", "64", "--block-size", "1"]
+    arguments = ["--graph", "permutation:16", "--embedding", "gaussian:16", "--key-width", "64", "--matching-size", "1"]
     assert main(["compile", *arguments, "--threshold", "best"]) == 0
     assert capsys.readouterr().out.startswith("note: d_model = 16 is below 16·ln 16")
     assert main(["compile", *arguments, "--threshold", "best", "--json"]) == 0
@@ -111,12 +111,12 @@ def test_without_a_certificate_nothing_is_claimed(capsys: pytest.CaptureFixture[
     assert json.loads(capsys.readouterr().out)["certificate"] is None
 
 
-def test_found_block_size_and_scale(capsys: pytest.CaptureFixture[str]) -> None:
+def test_found_matching_size_and_scale(capsys: pytest.CaptureFixture[str]) -> None:
     problem = ["--graph", "permutation:16", "--embedding", "gaussian:256"]
-    by_certificate = ["--construction", "incoherent", "--key-width", "64", "--block-size", "certificate"]
+    by_certificate = ["--construction", "incoherent", "--key-width", "64", "--matching-size", "certificate"]
     assert main(["compile", *problem, *by_certificate]) == 0
     assert "found by certificate: Theorem B.5" in capsys.readouterr().out
-    searched = ["--construction", "softmax", "--key-width", "256", "--block-size", "8", "--logit-scale", "search"]
+    searched = ["--construction", "softmax", "--key-width", "256", "--matching-size", "8", "--logit-scale", "search"]
     assert main(["compile", *problem, *searched, "--context-length", "12", "--threshold", "best"]) == 0
     assert "has the widest window of the 5 that were tried" in capsys.readouterr().out
 
@@ -142,18 +142,18 @@ def test_smallest_of_graphs_with_one_kind_of_pair(graph: str, capsys: pytest.Cap
     words = ["compile", "--graph", "plain.csv", "--embedding", "gaussian:4", "--smallest"]
     assert main(words) in (0, 1)
     assert capsys.readouterr().err == ""
-    assert main([*words, "--block-size", "0"]) == 2
-    assert "--block-size is at least 1, not 0" in capsys.readouterr().err
+    assert main([*words, "--matching-size", "0"]) == 2
+    assert "--matching-size is at least 1, not 0" in capsys.readouterr().err
 
 
 def test_smallest_where_no_width_works(capsys: pytest.CaptureFixture[str]) -> None:
-    crowded = ["--graph", "permutation:32", "--embedding", "gaussian:4", "--smallest", "--block-size", "32"]
+    crowded = ["--graph", "permutation:32", "--embedding", "gaussian:4", "--smallest", "--matching-size", "32"]
     assert main(["compile", *crowded, "-o", "layer.safetensors"]) == 1
     told = capsys.readouterr().out
-    assert told.count("no width works at block size 32: not even the limit of large widths") == 2
+    assert told.count("no width works at matching size 32: not even the limit of large widths") == 2
     assert os.listdir() == []
     # the limit separates, but not within the budget
-    narrow = ["--graph", "permutation:12", "--embedding", "gaussian:64", "--smallest", "--block-size", "12"]
+    narrow = ["--graph", "permutation:12", "--embedding", "gaussian:64", "--smallest", "--matching-size", "12"]
     assert main(["compile", *narrow, "--max-key-budget", "2", "--threshold", "best"]) == 1
     assert "no width works within D_K ≤ 2" in capsys.readouterr().out
 
@@ -219,9 +219,9 @@ DRAWN = ["compile", "--graph", "permutation:8", "--embedding", "gaussian:8", "--
 WORDS = [
     ([*COMPILE, "--key-width", "0"], "the key width must be at least 1, not 0"),
     ([*COMPILE, "--key-width", "-3"], "the key width must be at least 1, not -3"),
-    ([*COMPILE, "--key-width", "4", "--block-size", "0"], "the block size must be at least 1, not 0"),
-    ([*COMPILE, "--key-width", "4", "--block-size", "few"], "--block-size is a whole number, not 'few'"),
-    ([*COMPILE, "--key-width", "4", "--block-size", "profile"], "--block-size is a whole number, not 'profile'"),
+    ([*COMPILE, "--key-width", "4", "--matching-size", "0"], "the matching size must be at least 1, not 0"),
+    ([*COMPILE, "--key-width", "4", "--matching-size", "few"], "--matching-size is a whole number, not 'few'"),
+    ([*COMPILE, "--key-width", "4", "--matching-size", "profile"], "--matching-size is a whole number, not 'profile'"),
     (COMPILE, "the general construction needs --key-width"),
     ([*COMPILE, "--key-width", "4", "--graph-seed", "1"], "--graph-seed does not apply: graph.csv is a file"),
     ([*COMPILE, "--key-width", "4", "--embedding-seed", "1"], "--embedding-seed does not apply: rows.npy is a file"),
@@ -239,8 +239,8 @@ WORDS = [
     ([*COMPILE, "--smallest", "--threshold", "3"], "--smallest takes --threshold paper or best"),
     ([*COMPILE, "--smallest", "--construction", "softmax"], "a softmax layer is certified for contexts of a length"),
     ([*COMPILE, "--smallest", "--construction", "one-hot"], "not the one-hot construction"),
-    ([*COMPILE, "--smallest", "--block-size", "0"], "--block-size is at least 1, not 0"),
-    ([*COMPILE, "--smallest", "--block-size", "few"], "--block-size is a whole number, not 'few'"),
+    ([*COMPILE, "--smallest", "--matching-size", "0"], "--matching-size is at least 1, not 0"),
+    ([*COMPILE, "--smallest", "--matching-size", "few"], "--matching-size is a whole number, not 'few'"),
     ([*COMPILE, "--smallest", "--no-certify"], "--no-certify does not go with --smallest"),
     ([*COMPILE, "--construction", "one-hot"], "construction I reads one-hot items"),
     ([*COMPILE, "--construction", "one-hot", "--signatures", "signs"], "--signatures is rademacher or bernoulli:P"),
@@ -306,5 +306,5 @@ def test_compile_refuses_before_the_work_what_it_cannot_write_after(
     outputs: list[str], says: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Path("directory.safetensors").mkdir()
-    monkeypatch.setattr("manyheads.construct.general_graphs", lambda *_, **__: pytest.fail("the work was begun"))
+    monkeypatch.setattr("manyheads.construct.de_embedding", lambda *_, **__: pytest.fail("the work was begun"))
     assert says in refused([*DRAWN, *outputs], capsys)

@@ -102,7 +102,7 @@ BAD = [
     (["--warm-start", "x.safetensors", "--heads", "2"], "keeps the shape"),
     (["--warm-start", "x.safetensors"], "x.safetensors does not exist"),
     (["--time-limit", "0"], "positive number of seconds"),
-    (["--block-size", "4"], "fit has no option --block-size"),
+    (["--matching-size", "4"], "fit has no option --matching-size"),
     (["--threshold", "best"], "fit has no option --threshold"),
     (["--no-certify"], "fit has no option --no-certify"),
     (["--rule", "softmax"], "give the context length"),

@@ -46,7 +46,7 @@ def test_the_command_runs_what_is_missing_and_only_that(tmp_path: Path, capsys: 
     ("arguments", "sentence"),
     [
         (["fig7x"], "there is no 'fig7x' in the paper"),
-        (["fig3", "all"], "'all' stands alone"),
+        (["fig3", "all"], "'all' cannot be combined with fig3"),
         (["fig3", "--seeds", "1"], "seeds must be at least 2"),
         (["claims", "--store", "nowhere.db"], "there is no store"),
         (["fig3", "--from-rows", "nowhere"], "there are no rows"),

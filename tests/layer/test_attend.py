@@ -14,8 +14,8 @@ from manyheads import InputError, Layer, gaussian
 from manyheads.cli import main
 from manyheads.cli.commands.attend import attention_answer
 from manyheads.files import write_embedding, write_layer
+from manyheads.layer.layer_vocabulary import Vocabulary
 from manyheads.layer.rules import RULES
-from manyheads.layer.vocabulary import Vocabulary
 
 LABELS = ("Ġcat", "Ġanimal", "cat", "dog", "Ġdog", "Ġstone")
 ATTEND = ["attend", "layer.safetensors", "--embedding", "rows.npy"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 
 import numpy as np
@@ -10,22 +11,26 @@ from support.made_up import made_up, made_up_scores, outcomes, trial_row
 from support.runs import make_run
 
 from manyheads import gaussian
-from manyheads.construct import Block
+from manyheads.construct import Matching
 from manyheads.papers import Row
 from manyheads.papers.exhibits.clocks import BuildClock, SplitClock, quickest
 from manyheads.sweep.store.record import Storable
 
 
-def test_the_quickest_round_counts() -> None:
-    def sleepless(times: int) -> None:
-        for _ in range(times):
-            np.linalg.norm(np.arange(2_000.0))
+def test_the_quickest_round_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a clock of its own: one work takes twice as long as the other, and every third call is slow."""
+    clock, calls = [0.0], [0]
 
-    def twice(times: int) -> None:
-        sleepless(2 * times)
+    def work(seconds: float) -> Callable[[int], None]:
+        def repeated(times: int) -> None:
+            calls[0] += 1
+            clock[0] += times * seconds * (3.0 if calls[0] % 3 == 0 else 1.0)
 
-    found = quickest({"once": sleepless, "twice": twice}, rounds=5)
-    assert found["twice"] / found["once"] == pytest.approx(2, rel=0.6)
+        return repeated
+
+    monkeypatch.setattr("time.perf_counter", lambda: clock[0])
+    found = quickest({"once": work(1e-4), "twice": work(2e-4)}, rounds=6, unit=1e-3)
+    assert found == pytest.approx({"once": 0.1, "twice": 0.2})
 
 
 @pytest.mark.parametrize(("channel", "work"), [("torch", "scores"), ("torch", "training"), ("kernel", "training")])
@@ -60,17 +65,17 @@ def test_a_level_cost_reproduces_and_a_rising_one_differs() -> None:
 
 
 def test_multiply_adds_are_those_of_the_products(monkeypatch: pytest.MonkeyPatch) -> None:
-    from manyheads.construct.assembly import de_embed
+    from manyheads.construct.heads import de_embed
 
     counted = []
 
-    def counting(embedding: np.ndarray, block: Block, signatures: np.ndarray) -> object:
+    def counting(embedding: np.ndarray, block: Matching, signatures: np.ndarray) -> object:
         query, key = de_embed(embedding, block, signatures)
         counted.append(len(block[0]) * (query.size + key.size))
         return query, key
 
     # the package's `compressive` is the function, which hides its module
-    monkeypatch.setattr(import_module("manyheads.construct.compressive_rows"), "de_embed", counting)
+    monkeypatch.setattr(import_module("manyheads.construct.de_embedding"), "de_embed", counting)
     found = BuildClock(100, 80, 2.0, rounds=1).make()
     assert found["multiply_adds"] == sum(counted[: int(found["heads"] or 0)])
     assert found["heads"] == 2

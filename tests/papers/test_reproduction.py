@@ -82,7 +82,7 @@ def test_every_kind_goes_through_store_and_rows(tmp_path: Path, monkeypatch: pyt
         assert not missing_runs(tuple(small), rows, QUICK)
     for run in runs:
         (row,) = rows.of([run])
-        assert run.ALONE or row.scores == run.make()
+        assert run.EXCLUSIVE or row.scores == run.make()
     write_rows(tmp_path / "rows.jsonl.gz", rows, runs)
     made = report(tuple(small), read_rows(tmp_path / "rows.jsonl.gz"), QUICK)
     assert all(one.done == one.runs > 0 for one in made.exhibits)

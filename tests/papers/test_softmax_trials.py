@@ -49,7 +49,7 @@ def test_sampled_contexts_are_decided_by_the_layer(calibration: int) -> None:
         Problem(graph, embedding),
         key_width=40,
         seed=3,
-        block_size=32,
+        matching_size=32,
         scale=found["scale"],
         threshold=found["threshold"],
     )
@@ -72,7 +72,7 @@ def test_sampled_contexts_are_decided_by_the_layer(calibration: int) -> None:
 
 def test_attention_is_the_layers_score() -> None:
     graph, embedding = permutation_graph(32, seed=0), gaussian(32, 64, seed=0)
-    layer = construct.softmax(Problem(graph, embedding), key_width=25, seed=0, block_size=16)
+    layer = construct.softmax(Problem(graph, embedding), key_width=25, seed=0, matching_size=16)
     context = np.arange(3, 12)
     units = layer.head_scores(embedding) / 25
     np.testing.assert_allclose(attention(units, context, 5.0), layer.scores(embedding[context]), rtol=1e-12)
@@ -125,7 +125,9 @@ def test_a_needed_width_separates_and_much_less_does_not() -> None:
     def windows(key_width: int) -> list[bool]:
         found = []
         for draw in range(3):
-            layer = construct.compressive(Problem(graph, embedding), key_width=key_width, seed=1 + draw, block_size=24)
+            layer = construct.compressive(
+                Problem(graph, embedding), key_width=key_width, seed=1 + draw, matching_size=24
+            )
             scores, related = layer.scores(embedding), graph.adjacency()
             found.append(bool(scores[~related].max() < scores[related].min()))
         return found
@@ -152,7 +154,7 @@ def test_softmax_needs_a_width_too() -> None:
         for beta in sharpnesses(8):
             scale = beta / np.sqrt(key_width)
             layer = construct.softmax(
-                Problem(graph, embedding), key_width=key_width, seed=draw, block_size=16, scale=scale
+                Problem(graph, embedding), key_width=key_width, seed=draw, matching_size=16, scale=scale
             )
             related = [graph.adjacency()[np.ix_(context, context)] for context in contexts]
             scores = [layer.scores(embedding[context]) for context in contexts]

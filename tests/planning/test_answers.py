@@ -17,7 +17,7 @@ from manyheads.bounds.inverse import (
     relations_by_paper,
 )
 from manyheads.planning import answers, plan
-from manyheads.planning.capacity_map import capacity_map, head_curve
+from manyheads.planning.answers import capacity_map, head_curve
 from manyheads.problem.graph_kinds import PERMUTATION_SLOPE, RELATION_SLOPE
 
 

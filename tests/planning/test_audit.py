@@ -206,18 +206,18 @@ def test_effective_ranks_and_spreads() -> None:
 
 
 def test_geometry_tells_random_rows_from_crowded_ones() -> None:
-    random = embedding_geometry(gaussian(300, 48, seed=0), block_size=8, seed=0)
+    random = embedding_geometry(gaussian(300, 48, seed=0), matching_size=8, seed=0)
     assert abs(random.mean_cosine) < 0.01
     assert random.mean_share < 0.02
     assert random.effective_rank > 40
     assert random.profile.rho == pytest.approx(random.random_rho, rel=0.3)
     leaning = gaussian(300, 48, seed=0) + np.float32(0.3)
-    crowded = embedding_geometry(leaning, block_size=8, seed=0)
+    crowded = embedding_geometry(leaning, matching_size=8, seed=0)
     assert crowded.mean_cosine > 0.5
     assert crowded.mean_share > 0.5
     assert crowded.effective_rank < random.effective_rank
     with pytest.raises(InputError, match="a row of the embedding is zero"):
-        embedding_geometry(np.zeros((3, 4), dtype=np.float32), block_size=2, seed=0)
+        embedding_geometry(np.zeros((3, 4), dtype=np.float32), matching_size=2, seed=0)
 
 
 def test_a_norm_is_what_torch_does() -> None:

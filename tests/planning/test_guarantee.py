@@ -74,16 +74,16 @@ def test_what_an_embedding_promises() -> None:
     """Wide rows promise whole blocks, crowded ones next to nothing; rows in pairs promise nothing at all."""
     graph = permutation_graph(64, seed=0)
     roomy = promise(graph, gaussian(64, 512, seed=1))
-    assert roomy.block_size is not None
+    assert roomy.matching_size is not None
     assert roomy.realised is not None
-    assert roomy.heads == -(-64 // roomy.block_size)
+    assert roomy.heads == -(-64 // roomy.matching_size)
     crowded = promise(graph, gaussian(64, 16, seed=1))
-    assert crowded.block_size is None or crowded.block_size < roomy.block_size
+    assert crowded.matching_size is None or crowded.matching_size < roomy.matching_size
     twins = np.repeat(gaussian(32, 16, seed=1), 2, axis=0)
-    assert promise(graph, twins).block_size is None
+    assert promise(graph, twins).matching_size is None
 
 
-def test_a_block_size_that_fails_is_given_up_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_matching_size_that_fails_is_given_up_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     whole, seen = width_limit.limit_tiles, []
 
     def counted(*given: object, **named: object) -> Iterator[object]:
@@ -94,5 +94,5 @@ def test_a_block_size_that_fails_is_given_up_at_once(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(width_limit, "limit_tiles", counted)
     found = promise(permutation_graph(512, seed=0), gaussian(512, 4, seed=1))
     assert found.tried == (4, 2, 1)
-    assert found.block_size == 1
+    assert found.matching_size == 1
     assert 8 < len(seen) <= 8 + 2 * 2  # eight tiles, all of them only where it works

@@ -20,7 +20,7 @@ from support.runs import make_run
 from manyheads import InputError
 from manyheads.sweep import Record, Store
 from manyheads.sweep.store.record import COLUMNS
-from manyheads.sweep.store.schema import APPLICATION_ID, MIGRATIONS, VERSION
+from manyheads.sweep.store.store import APPLICATION_ID, MIGRATIONS, VERSION
 
 
 def record(seed: int = 0, *, micro_f1: float | None = 0.5, status: str = "limit", **changes: object) -> Record:

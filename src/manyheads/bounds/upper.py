@@ -1,10 +1,11 @@
 """Upper bounds on the key budget: budgets that a construction reaches (Sec. 4, 5, 8, App. B).
 
 Where a proof says "for a sufficiently large constant C", C is an argument here. For construction I the exact widths are
-in `manyheads.construct.widths`. For construction II the page on constructions has measured constants. ln is natural.
+in `manyheads.construct.one_hot_items`. For construction II the page on constructions has measured constants. ln is the
+natural logarithm.
 
 Arguments of the same name mean the same in every function: items m, relations m', d_model, max_degree Δ (the largest
-in- or out-degree), block_size B (relations or items that one head serves), key_width d_k, context_length ℓ, heads h,
+in- or out-degree), matching_size B (relations or items that one head serves), key_width d_k, context_length ℓ, heads h,
 and constant C or c. Each function returns a number or an array, and raises InputError for a size that is not positive.
 """
 
@@ -25,14 +26,14 @@ def rank_one_key_budget(relations: Given) -> Reals:
     return positive(relations, "relations") * 1.0
 
 
-def matching_heads(*, relations: Given, max_degree: Given, block_size: Given) -> Wholes:
+def matching_heads(*, relations: Given, max_degree: Given, matching_size: Given) -> Wholes:
     """Heads of construction IV: max(Δ, ⌈m'/B⌉) matchings of at most B relations always exist (de Werra, McDiarmid)."""
-    return np.maximum(_ceiling(max_degree, "max_degree"), _blocks(relations, block_size))
+    return np.maximum(_ceiling(max_degree, "max_degree"), _blocks(relations, matching_size))
 
 
-def lemma_heads(*, relations: Given, max_degree: Given, block_size: Given) -> Wholes:
+def lemma_heads(*, relations: Given, max_degree: Given, matching_size: Given) -> Wholes:
     """Heads by Lemma B.8, ⌈m'/B⌉ + Δ: the paper's count, at least that of `matching_heads`."""
-    return _blocks(relations, block_size) + _ceiling(max_degree, "max_degree")
+    return _blocks(relations, matching_size) + _ceiling(max_degree, "max_degree")
 
 
 def is_bounded_skew(*, relations: Given, max_degree: Given, d_model: Given) -> Truths:
@@ -47,15 +48,15 @@ def general_key_budget(
     d_model: Given,
     max_degree: Given,
     constant: Given,
-    block_size: Given | None = None,
+    matching_size: Given | None = None,
 ) -> Reals:
     """Theorem B.9: D_K = max(Δ, ⌈m'/B⌉)·⌈C·ln m⌉ with blocks of B = d_model, for any graph on Gaussian unit rows.
 
     For permutations this is Theorem 4.1 (Δ = 1). Valid for d_model ≥ c0·ln m, with probability 1 − m^−3 over the draw,
     for an unnamed C. For a given embedding, `construct.limit` decides whether any C is large enough.
     """
-    blocks = d_model if block_size is None else block_size
-    return matching_heads(relations=relations, max_degree=max_degree, block_size=blocks) * _logarithmic_width(
+    blocks = d_model if matching_size is None else matching_size
+    return matching_heads(relations=relations, max_degree=max_degree, matching_size=blocks) * _logarithmic_width(
         items, constant
     )
 
@@ -65,9 +66,9 @@ def bounded_skew_key_budget(*, items: Given, relations: Given, d_model: Given, c
     return _blocks(relations, d_model) * _logarithmic_width(items, constant)
 
 
-def incoherent_key_budget(*, items: Given, block_size: Given, constant: Given) -> Reals:
+def incoherent_key_budget(*, items: Given, matching_size: Given, constant: Given) -> Reals:
     """Theorem B.5 (construction III): ⌈m/B⌉ heads of ⌈C·ln m⌉, if ε_d ≤ c1 and ρ, γ ≤ c/ln m at block size B."""
-    return _blocks(items, block_size) * _logarithmic_width(items, constant)
+    return _blocks(items, matching_size) * _logarithmic_width(items, constant)
 
 
 def growth_forms(*, items: int, relations: int, d_model: int, max_degree: int) -> dict[str, float]:
@@ -85,18 +86,18 @@ def growth_forms(*, items: int, relations: int, d_model: int, max_degree: int) -
     }
 
 
-def leakage_noise(*, block_size: Given, d_model: Given, key_width: Given, items: Given) -> Reals:
+def leakage_noise(*, matching_size: Given, d_model: Given, key_width: Given, items: Given) -> Reals:
     """Eq. 1 without its constant: N3 ≍ (B/d_model)·√(d_k·ln m), the noise in a head that serves B relations.
 
     Eq. 1 has only the fluctuation. N3 also has a mean, which does not become smaller with d_k.
     """
-    share = positive(block_size, "block_size") / positive(d_model, "d_model")
+    share = positive(matching_size, "matching_size") / positive(d_model, "d_model")
     return share * np.sqrt(positive(key_width, "key_width") * np.log(positive(items, "items")))
 
 
-def leakage_key_width(*, block_size: Given, d_model: Given, items: Given, constant: Given = 1.0) -> Reals:
+def leakage_key_width(*, matching_size: Given, d_model: Given, items: Given, constant: Given = 1.0) -> Reals:
     """Eq. 2: d_k ≥ c·(B/d_model)²·ln m, from N3 ≤ c1·d_k; also the second half of Eq. 19."""
-    share = positive(block_size, "block_size") / positive(d_model, "d_model")
+    share = positive(matching_size, "matching_size") / positive(d_model, "d_model")
     return positive(constant, "constant") * share**2 * np.log(positive(items, "items"))
 
 
@@ -110,7 +111,7 @@ def single_head_key_budget(*, items: Given, d_model: Given, context_length: Give
 
     For constructions by de-embedding and signatures; other designs with one head may need less.
     """
-    leakage = leakage_key_width(block_size=items, d_model=d_model, items=items)
+    leakage = leakage_key_width(matching_size=items, d_model=d_model, items=items)
     return leakage if context_length is None else leakage + softmax_floor(context_length)
 
 
@@ -155,8 +156,8 @@ def background_deviation(*, heads: Given, context_length: Given, items: Given, c
     )
 
 
-def _blocks(relations: Given, block_size: Given) -> Wholes:
-    return -(-_ceiling(relations, "relations") // _ceiling(block_size, "block_size"))
+def _blocks(relations: Given, matching_size: Given) -> Wholes:
+    return -(-_ceiling(relations, "relations") // _ceiling(matching_size, "matching_size"))
 
 
 def _logarithmic_width(items: Given, constant: Given) -> Reals:

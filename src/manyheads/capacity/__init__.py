@@ -1,6 +1,5 @@
 """From many runs to D_K*, the smallest key budget that works, with its range."""
 
-from manyheads.capacity.goal import Goal
 from manyheads.capacity.measurement import Budget, Capacity, MeasureProgress, measure, measure_protocol
 from manyheads.capacity.regression import (
     MeasuredLaw,
@@ -12,7 +11,7 @@ from manyheads.capacity.regression import (
 )
 from manyheads.capacity.search import Bracket, Search
 from manyheads.capacity.store_summary import Experiment, StoredProblem, experiments, stored_problems
-from manyheads.capacity.thresholds import Point, Threshold, points, threshold
+from manyheads.capacity.thresholds import Goal, Point, Threshold, points, threshold
 
 __all__ = [
     "Bracket",

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from manyheads.bounds import freedom_key_width, paper_key_budget
-from manyheads.capacity.goal import Goal
 from manyheads.capacity.search import Bracket, Search
-from manyheads.capacity.thresholds import Point, Threshold, points, threshold
+from manyheads.capacity.thresholds import Goal, Point, Threshold, points, threshold
 from manyheads.errors import InputError
 from manyheads.layer.rules import MAX, Rule
 from manyheads.sweep import LayerTrainer, Record, Store, SweepProgress, Workers, sweep, threads

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from manyheads.capacity.goal import Goal
 from manyheads.capacity.regression import MeasuredLaw, MeasuredProblem, law_regressions
 from manyheads.capacity.search import PROBE
-from manyheads.capacity.thresholds import Threshold, points, threshold
+from manyheads.capacity.thresholds import Goal, Threshold, points, threshold
 from manyheads.problem.embedding import GIVEN
 from manyheads.problem.graph_kinds import graph_family
 from manyheads.sweep import Record

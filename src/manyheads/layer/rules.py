@@ -75,7 +75,7 @@ class Rule(ABC):
         return own.add_head is not Rule.add_head and own.error_bound is not Rule.error_bound
 
     def divisor(self, key_width: int) -> float:
-        """What each raw score is divided by before the heads are joined."""
+        """The number by which each raw score is divided before the heads are joined."""
         return 1.0
 
     def __str__(self) -> str:

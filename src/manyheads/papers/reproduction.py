@@ -95,17 +95,17 @@ def measure_rows(
         possible = [run for run in missing if is_possible(run, blocks)]
         before, impossible = len(rows), len(missing) - len(possible)
         in_all = before + len(missing_runs(names, rows, scale)) - impossible
-        for trainer, alone, group in in_turns(possible, blocks):
+        for trainer, exclusive, group in in_turns(possible, blocks):
 
-            def told(one: SweepProgress, before: int = before, in_all: int = in_all) -> None:
+            def forward(one: SweepProgress, before: int = before, in_all: int = in_all) -> None:
                 if progress is not None:
                     progress(SweepProgress(before + one.done, in_all, one.latest))
 
-            if alone:
+            if exclusive:
                 with threads(1) as single:
-                    sweep(group, store, trainer=trainer, workers=single, progress=told)
+                    sweep(group, store, trainer=trainer, workers=single, progress=forward)
             else:
-                sweep(group, store, trainer=trainer, workers=workers, progress=told)
+                sweep(group, store, trainer=trainer, workers=workers, progress=forward)
             before += len(group)
         tried.update(run.id for run in missing)
         rows = rows.joined(stored_rows(store, missing))

@@ -30,7 +30,7 @@ class Trial(Identified):
 
     KIND: ClassVar[str]  # a word for the store
     PROTOCOL: ClassVar[int] = 1  # raised whenever the same fields describe another measurement
-    ALONE: ClassVar[bool] = False  # whether nothing else may run at the same time: true for a clock
+    EXCLUSIVE: ClassVar[bool] = False  # whether nothing else may run at the same time: true for a clock
 
     @property
     def fields(self) -> dict[str, object]:
@@ -110,10 +110,12 @@ def in_turns(runs: Sequence[Storable], blocks: BlockTrainers) -> list[tuple[Trai
     grouped: dict[tuple[Trainer, bool], list[Storable]] = {}
     for run in runs:
         trainer = trainer_of(run, blocks)
-        alone = trainer.device != "cpu" if isinstance(trainer, BlockTrainer) else isinstance(run, Trial) and run.ALONE
-        grouped.setdefault((trainer, alone), []).append(run)
+        exclusive = (
+            trainer.device != "cpu" if isinstance(trainer, BlockTrainer) else isinstance(run, Trial) and run.EXCLUSIVE
+        )
+        grouped.setdefault((trainer, exclusive), []).append(run)
     return sorted(
-        ((trainer, alone, group) for (trainer, alone), group in grouped.items()), key=lambda turn: not turn[1]
+        ((trainer, exclusive, group) for (trainer, exclusive), group in grouped.items()), key=lambda turn: not turn[1]
     )
 
 

@@ -1,13 +1,14 @@
-"""Answers to the inverse questions of a plan: relations that fit a shape, and the d_model that a key budget needs."""
+"""Answers to the inverse questions of a plan: relations that fit a shape, the d_model of a budget, the capacity map."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 from jaxtyping import Float32
 from numpy import ndarray
 
-from manyheads.bounds import Shape
+from manyheads.bounds import Shape, constraint_positives, freedom_needed
 from manyheads.bounds.inverse import (
     d_model_by_bits,
     d_model_by_freedom,
@@ -16,9 +17,10 @@ from manyheads.bounds.inverse import (
     relations_by_freedom,
     relations_by_paper,
 )
+from manyheads.drawing.plan import CapacityMap, HeadCurve
 from manyheads.errors import InputError
 from manyheads.layer.rules import MAX, Rule, rule_named
-from manyheads.planning.advice import BITS, check_counts
+from manyheads.planning.advice import BITS, Plan, check_counts
 from manyheads.planning.guarantee import one_each_objection
 from manyheads.problem.graph_kinds import PERMUTATION_SLOPE, RELATION_SLOPE
 
@@ -160,4 +162,76 @@ def d_model_needed(
         impossible_below=d_model_by_bits(**sizes, bits=bits),
         likely_from=d_model_by_freedom(**sizes),
         paper_law=d_model_by_paper(**sizes, slope=PERMUTATION_SLOPE if is_permutation else RELATION_SLOPE),
+    )
+
+
+HEADS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
+
+
+def capacity_map(*, items: int, widest: int, key_budgets: tuple[int, ...]) -> CapacityMap:
+    """The relations that one layer holds, over d_model, for each key budget.
+
+    Args:
+        items: m.
+        widest: The largest d_model; the smallest is 16.
+        key_budgets: D_K of each curve.
+
+    Returns:
+        The impossible, likely and guaranteed numbers of relations; the likely ones are at most half of all pairs.
+    """
+    d_models = np.geomspace(16, widest, 25)
+    impossible, likely = np.empty((2, len(key_budgets), len(d_models)))
+    for row, budget in enumerate(key_budgets):
+        for column, d_model in enumerate(np.rint(d_models).astype(int).tolist()):
+            shapes = [
+                Shape(d_model=d_model, heads=heads, key_width=budget // heads)
+                for heads in HEADS
+                if d_model >= budget // heads >= 1
+            ]
+            if not shapes:
+                shapes = [Shape(d_model=d_model, heads=budget // d_model, key_width=d_model)]
+            impossible[row, column] = relations_by_bits(shapes[0], items=items)
+            heads, freedom = np.array([(shape.heads, shape.freedom) for shape in shapes]).T
+            held = heads * items**2 * constraint_positives(freedom / items**2)
+            likely[row, column] = min(float(held.max()), items * (items - 1) / 2)
+    return CapacityMap(items, d_models, key_budgets, impossible, likely, np.array(key_budgets, dtype=np.float64))
+
+
+def map_around(advice: Plan) -> CapacityMap:
+    """The capacity map for a quarter, a half, one and two times the recommended key budget.
+
+    Args:
+        advice: The plan.
+
+    Returns:
+        The rows of the picture.
+    """
+    budget = advice.recommended.key_budget
+    budgets = tuple(max(1, budget * part // 4) for part in (1, 2, 4, 8))
+    return capacity_map(items=advice.items, widest=max(256, 4 * advice.d_model), key_budgets=budgets)
+
+
+def head_curve(advice: Plan) -> HeadCurve:
+    """The key budget of the degrees-of-freedom law for each head count, with the budgets of the plan.
+
+    Args:
+        advice: The plan.
+
+    Returns:
+        The rows of the picture; the law is infinite where the heads have too little freedom.
+    """
+    counts = np.array([heads for heads in HEADS if heads <= max(32, 4 * advice.recommended.heads)])
+    needed = np.asarray(freedom_needed(items=advice.items, relations=advice.relations, heads=counts))
+    room = advice.d_model**2 - needed
+    widths = advice.d_model - np.sqrt(np.maximum(room, 0.0))
+    return HeadCurve(
+        title=f"{advice.relations:,} relations, {advice.items:,} items, d_model {advice.d_model}, rule {advice.rule}",
+        heads=counts.astype(np.float64),
+        law=np.where(room >= 0, counts * np.maximum(1.0, np.ceil(widths)), np.inf),
+        predicted=advice.predicted.key_budget,
+        low=advice.predicted.low,
+        high=advice.predicted.high,
+        bit_bound=advice.bit_bound,
+        paper_law=advice.paper_law,
+        recommended=(advice.recommended.heads, advice.recommended.key_budget),
     )

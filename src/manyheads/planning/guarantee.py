@@ -9,12 +9,12 @@ from jaxtyping import Float32, Float64
 from numpy import ndarray
 
 from manyheads.construct import limit, pack
-from manyheads.construct.signatures import RADEMACHER
-from manyheads.construct.widths import binomial_width
+from manyheads.construct.heads import RADEMACHER
+from manyheads.construct.one_hot_items import binomial_width
 from manyheads.errors import InputError
 from manyheads.layer.rules import MAX, Rule, rule_named
 from manyheads.problem.graph import Graph
-from manyheads.problem.incoherence import IncoherenceProfile, incoherence, realised_incoherence
+from manyheads.problem.incoherence import IncoherenceProfile, incoherence_profile, realised_profile
 from manyheads.problem.problem import Problem
 
 ROWS = "on rows of length 1, no two of them equal or opposite"  # condition of one head for each relation
@@ -42,14 +42,14 @@ class Promise:
     Attributes:
         worst: Incoherence over every set of d_model items, as in Definition B.4.
         realised: Incoherence on the blocks of the construction; None where no block size works.
-        block_size: Relations in a block; None where no block size works.
+        matching_size: Relations in a block; None where no block size works.
         heads: Heads of the construction at this block size; None where no block size works.
         tried: The block sizes that were tried, the largest first.
     """
 
     worst: IncoherenceProfile
     realised: IncoherenceProfile | None
-    block_size: int | None
+    matching_size: int | None
     heads: int | None
     tried: tuple[int, ...]
 
@@ -142,7 +142,7 @@ def promise(graph: Graph, embedding: Float32[ndarray, "items d_model"]) -> Promi
     if graph.items > MOST_ITEMS:
         raise InputError(f"an embedding's promise is worked out for up to {MOST_ITEMS} items, not for {graph.items}")
     d_model = embedding.shape[1]
-    worst = incoherence(embedding, block_size=min(d_model, graph.items))
+    worst = incoherence_profile(embedding, matching_size=min(d_model, graph.items))
     size, tried = min(d_model, graph.items), []
     while size >= 1:
         tried.append(size)
@@ -152,13 +152,13 @@ def promise(graph: Graph, embedding: Float32[ndarray, "items d_model"]) -> Promi
         if found.separates("best"):
             return Promise(
                 worst=worst,
-                realised=realised_incoherence(embedding, blocks),
-                block_size=size,
+                realised=realised_profile(embedding, blocks),
+                matching_size=size,
                 heads=found.heads,
                 tried=tuple(tried),
             )
         size //= 2
-    return Promise(worst=worst, realised=None, block_size=None, heads=None, tried=tuple(tried))
+    return Promise(worst=worst, realised=None, matching_size=None, heads=None, tried=tuple(tried))
 
 
 def _twins(x: Float64[ndarray, "items d_model"]) -> tuple[int, int] | None:

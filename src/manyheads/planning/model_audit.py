@@ -21,7 +21,7 @@ from manyheads.errors import InputError
 from manyheads.files.model_files import read_model_weights
 from manyheads.planning.advice import BITS
 from manyheads.planning.architectures import architecture as architecture_named
-from manyheads.problem.incoherence import IncoherenceProfile, incoherence
+from manyheads.problem.incoherence import IncoherenceProfile, incoherence_profile
 
 NEAR = 0.05  # a split that holds at most this share of relations less than the best split counts as near it
 REACH = "one layer alone, on frozen rows like random ones, rule max: what the shape allows, not what the model knows"
@@ -176,7 +176,7 @@ def measure_weights(
     """
     weights = read_model_weights(path, architecture)
     rows = sampled_rows(weights.embedding, seed=seed)
-    embedding = embedding_geometry(weights.embedding, block_size=architecture.key_width, seed=seed)
+    embedding = embedding_geometry(weights.embedding, matching_size=architecture.key_width, seed=seed)
     heads: list[HeadGeometry] = []
     for number, layer in enumerate(weights.layers):
         x = normalised(rows, layer.norm, centred=layer.centred)
@@ -186,12 +186,14 @@ def measure_weights(
     return WeightGeometry(embedding=embedding, heads=tuple(heads))
 
 
-def embedding_geometry(embedding: Float[ndarray, "items d_model"], *, block_size: int, seed: int) -> EmbeddingGeometry:
+def embedding_geometry(
+    embedding: Float[ndarray, "items d_model"], *, matching_size: int, seed: int
+) -> EmbeddingGeometry:
     """Measure the rows of an embedding, at most SAMPLED_ROWS of them.
 
     Args:
         embedding: One row for each item; none of the measured rows is zero.
-        block_size: Block size of the incoherence profile.
+        matching_size: Matching size of the incoherence profile.
         seed: Seed of the sample and of the random rows.
 
     Returns:
@@ -217,8 +219,8 @@ def embedding_geometry(embedding: Float[ndarray, "items d_model"], *, block_size
         mean_cosine=float((overlaps.sum() - count) / (count * (count - 1))),
         mean_share=float(count * (mean @ mean) / (rows**2).sum()),
         effective_rank=effective_rank(spectrum),
-        profile=incoherence(unit.astype(np.float32), block_size=block_size),
-        random_rho=incoherence(random.astype(np.float32), block_size=block_size).rho,
+        profile=incoherence_profile(unit.astype(np.float32), matching_size=matching_size),
+        random_rho=incoherence_profile(random.astype(np.float32), matching_size=matching_size).rho,
     )
 
 

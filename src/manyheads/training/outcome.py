@@ -95,7 +95,7 @@ def finish(
     seconds: float,
     engine: str,
 ) -> Outcome:
-    """Certify the trained weights and make the outcome; `test` is None if the run did not finish."""
+    """Certify the trained weights and make the outcome; `test` is None unless the run reached its end."""
     precise = dtype(run.protocol.precision)
     sound = bool(isfinite(query).all() and isfinite(key).all() and isfinite(threshold)) and stopped != "diverged"
     layer = Layer(query.astype(precise), key.astype(precise), threshold, run.rule) if sound else None

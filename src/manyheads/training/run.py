@@ -66,15 +66,16 @@ class Run(Identified):
     @property
     def fields(self) -> dict[str, int | float | str]:
         """The run as flat JSON: every None replaced by the value it stands for, and the version of the protocol."""
+        shared = _shared_fields(self.task, self.rule, self.protocol)
         own = {
-            "items": self.items,
-            "d_model": self.d_model,
+            "items": shared["items"],
+            "d_model": shared["d_model"],
             "heads": self.heads,
             "key_width": self.key_width,
             "seed": self.seed,
             "problem_seed": self.seed if self.problem_seed is None else self.problem_seed,
         }
-        return own | shared_fields(self.task, self.rule, self.protocol)
+        return own | shared
 
 
 def shared_fields(task: Task, rule: Rule, protocol: Protocol) -> dict[str, int | float | str]:

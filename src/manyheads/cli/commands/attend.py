@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
+from manyheads.cli.options.option_types import Json, Labels, LayerFile, Tensor
 from manyheads.cli.options.problem_options import read_embedding_file
-from manyheads.cli.options.vocabulary import Json, Labels, LayerFile, Tensor
 from manyheads.cli.render.answer import Answer, rendered
 from manyheads.errors import InputError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from manyheads.layer.vocabulary import Attention, Vocabulary
+    from manyheads.layer.layer_vocabulary import RecognisedPair, Vocabulary
 
 PROMPT = "words> "
 MOST_SHOWN = 40  # lines; --json has all
@@ -47,7 +47,7 @@ class AttendCommand:
     def run(self) -> Answer:
         """Look the words up; yes where anything attends. Without words, ask for them until there are no more."""
         from manyheads.files import read_labels, read_layer
-        from manyheads.layer.vocabulary import Vocabulary
+        from manyheads.layer.layer_vocabulary import Vocabulary
 
         layer, rows = read_layer(self.layer), read_embedding_file(self.embedding, tensor=self.tensor).rows
         vocabulary = Vocabulary(layer, rows, None if self.labels is None else read_labels(self.labels))
@@ -79,7 +79,7 @@ def attention_answer(vocabulary: Vocabulary, words: tuple[str, ...]) -> Answer:
     )
 
 
-def _shown(vocabulary: Vocabulary, found: list[Attention], where: str) -> list[RenderableType]:
+def _shown(vocabulary: Vocabulary, found: list[RecognisedPair], where: str) -> list[RenderableType]:
     from rich.table import Table
     from rich.text import Text
 
@@ -97,7 +97,7 @@ def _shown(vocabulary: Vocabulary, found: list[Attention], where: str) -> list[R
     return [table, *more]
 
 
-def _fact(vocabulary: Vocabulary, one: Attention) -> dict[str, object]:
+def _fact(vocabulary: Vocabulary, one: RecognisedPair) -> dict[str, object]:
     return {
         "source": vocabulary.name(one.source),
         "target": vocabulary.name(one.target),

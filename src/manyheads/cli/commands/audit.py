@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from manyheads.cli.options.vocabulary import (
+from manyheads.cli.options.option_types import (
     File,
     Force,
     Json,
@@ -92,7 +92,7 @@ class AuditCommand:
 def _draw(architecture: Architecture, geometry: WeightGeometry, stem: Path) -> list[Path]:
     import numpy as np
 
-    from manyheads.drawing.geometry import GeometryRows, draw_geometry
+    from manyheads.drawing.layer_pictures import GeometryRows, draw_geometry
     from manyheads.drawing.style import save
 
     shape = (architecture.layers, architecture.heads)

@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from manyheads.block.block_run import BlockRun, Precision
-from manyheads.cli.options.outputs import require_ending
-from manyheads.cli.options.token_options import TokenOptions
-from manyheads.cli.options.vocabulary import (
+from manyheads.cli.options.option_types import (
     Device,
     Flag,
     Force,
@@ -22,8 +20,10 @@ from manyheads.cli.options.vocabulary import (
     KeyWidth,
     Output,
     require_at_least,
+    require_ending,
     require_seed,
 )
+from manyheads.cli.options.token_options import TokenOptions
 from manyheads.cli.render.answer import Answer, in_heads, pairs_table, shown_files
 from manyheads.errors import InputError
 

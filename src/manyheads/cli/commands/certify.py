@@ -7,14 +7,14 @@ from typing import Annotated
 
 import tyro
 
-from manyheads.cli.options.problem_options import ProblemOptions
-from manyheads.cli.options.vocabulary import (
+from manyheads.cli.options.option_types import (
     CERTIFIED_LENGTH_HELP,
     Json,
     LayerFile,
     LengthRange,
     parse_context_length,
 )
+from manyheads.cli.options.problem_options import ProblemOptions
 from manyheads.cli.render.answer import Answer
 
 

@@ -8,31 +8,31 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from manyheads.cli.options.construction_options import ConstructionOptions
-from manyheads.cli.options.outputs import Outputs
-from manyheads.cli.options.problem_options import ProblemOptions
-from manyheads.cli.options.vocabulary import (
+from manyheads.cli.options.option_types import (
     CERTIFIED_LENGTH_HELP,
     Flag,
     Json,
     LengthRange,
+    Outputs,
     parse_context_length,
     require_at_least,
     require_seed,
     whole_number,
 )
+from manyheads.cli.options.problem_options import ProblemOptions
 from manyheads.cli.render.answer import Answer, shown_files, shown_notes
 from manyheads.errors import InputError
 
 if TYPE_CHECKING:
     from manyheads.certificate import Certificate
-    from manyheads.construct import Smallest
+    from manyheads.construct import SmallestConstruction
     from manyheads.construct.width_limit import Threshold
     from manyheads.layer.layer import Layer
     from manyheads.problem.problem import ContextLength, Problem
 
 SMALLEST_HELP = (
-    "Search for the block size and key width with the smallest key budget at which 19 of 20 draws separate: with the "
-    "paper's threshold and with the best threshold, or only with the one that --threshold names."
+    "Search for the matching size and key width with the smallest key budget at which 19 of 20 draws separate: with "
+    "the paper's threshold and with the best threshold, or only with the one that --threshold names."
 )
 
 
@@ -105,7 +105,7 @@ class CompileCommand:
     def _smallest(self, problem: Problem, provenance: dict[str, str | int]) -> Answer:
         """Search with the paper's threshold and with the best; the layer is the smallest that certifies."""
         from manyheads.cli.render.layer_table import layer_facts, search_facts, shown_certificate, shown_search
-        from manyheads.construct.conditions import require_permutation
+        from manyheads.construct.heads import require_permutation
 
         if self.construction.name == "compressive":
             require_permutation(problem.graph)
@@ -130,18 +130,18 @@ class CompileCommand:
             yes=layer is not None,
         )
 
-    def _search(self, problem: Problem, threshold: Threshold) -> Smallest:
+    def _search(self, problem: Problem, threshold: Threshold) -> SmallestConstruction:
         from manyheads.cli.render.layer_table import THRESHOLD_NAMES, search_line
         from manyheads.cli.render.progress import status
         from manyheads.construct import smallest
 
-        block_size = self.construction.block_size
+        matching_size = self.construction.matching_size
         with status(f"search with {THRESHOLD_NAMES[threshold]} threshold") as line:
             return smallest(
                 problem,
                 threshold=threshold,
                 seed=self.construction.seed,
-                block_sizes=None if block_size is None else [whole_number("--block-size", block_size)],
+                matching_sizes=None if matching_size is None else [whole_number("--matching-size", matching_size)],
                 max_budget=self.max_key_budget,
                 progress=lambda step: line(search_line(step)),
             )
@@ -168,5 +168,5 @@ class CompileCommand:
                 raise InputError(f"--{name.replace('_', '-')} does not go with --smallest")
         if not self.certify:
             raise InputError("--no-certify does not go with --smallest")
-        if how.block_size is not None:
-            require_at_least(1, block_size=whole_number("--block-size", how.block_size))
+        if how.matching_size is not None:
+            require_at_least(1, matching_size=whole_number("--matching-size", how.matching_size))

@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 
 import tyro
 
+from manyheads.cli.options.option_types import File, Flag, Json, LayerFile, Tensor
 from manyheads.cli.options.problem_options import read_embedding_file
-from manyheads.cli.options.vocabulary import File, Flag, Json, LayerFile, Tensor
 from manyheads.cli.render.answer import Answer, pairs_table, shown_files
 from manyheads.errors import InputError
 

@@ -7,26 +7,26 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from manyheads.cli.options.outputs import Outputs
-from manyheads.cli.options.problem_options import ProblemOptions, RuleName
-from manyheads.cli.options.vocabulary import (
+from manyheads.cli.options.option_types import (
     CERTIFIED_LENGTH_HELP,
     File,
     Flag,
     Json,
     LengthRange,
+    Outputs,
     parse_context_length,
     require_at_least,
     require_seed,
     require_time,
 )
+from manyheads.cli.options.problem_options import ProblemOptions, RuleName
 from manyheads.cli.render.answer import Answer, pairs_table, shown_files
 from manyheads.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from manyheads.fitting import FitOptions, FitProgress, FitSearchResult, Fitted, Map, ShapeTrial
+    from manyheads.fitting import FitOptions, FitProgress, FitResult, FitSearchResult, Map, ShapeTrial
     from manyheads.problem.incoherence import IncoherenceProfile
     from manyheads.problem.problem import ContextLength, Problem
 
@@ -123,7 +123,7 @@ class FitCommand:
             yes=fitted.certificate.holds,
         )
 
-    def _fitted(self, problem: Problem, options: FitOptions) -> Fitted:
+    def _fitted(self, problem: Problem, options: FitOptions) -> FitResult:
         from manyheads.files import read_layer
         from manyheads.fitting import fit, grow
         from manyheads.layer.rules import MAX
@@ -245,18 +245,21 @@ class FitCommand:
             raise InputError(f"--workers is at most {MOST_WORKERS}, not {self.workers}")
 
 
-def _effort(fitted: Fitted) -> str:
+def _effort(fitted: FitResult) -> str:
     attempts = f"{fitted.attempts} attempt{'' if fitted.attempts == 1 else 's'}"
     return f"{attempts}, {fitted.steps:,} steps in the last, {fitted.seconds:.1f} s, map {fitted.map}"
 
 
 def _profiles(problem: Problem, map: Map) -> dict[str, IncoherenceProfile]:
     """The incoherence of the rows before and after the map; nothing without a map."""
-    from manyheads.fitting import linear_map, mapped
-    from manyheads.problem.incoherence import incoherence
+    from manyheads.fitting import linear_map, map_rows
+    from manyheads.problem.incoherence import incoherence_profile
 
     if map == "none":
         return {}
     block = min(PROFILE_BLOCK, problem.items)
-    after = mapped(problem.rows, linear_map(problem.rows, map))
-    return {name: incoherence(rows, block_size=block) for name, rows in (("before", problem.rows), ("after", after))}
+    after = map_rows(problem.rows, linear_map(problem.rows, map))
+    return {
+        name: incoherence_profile(rows, matching_size=block)
+        for name, rows in (("before", problem.rows), ("after", after))
+    }

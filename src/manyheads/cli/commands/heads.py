@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from manyheads.cli.options.vocabulary import Device, Force, Json, Picture, check_pictures, require_at_least
+from manyheads.cli.options.option_types import Device, Force, Json, Picture, check_pictures, require_at_least
 from manyheads.cli.render.answer import Answer, in_heads, shown_files
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class HeadsCommand:
         work = head_work(block.run, block.weights, block.table, per_query=self.per_query, device=self.device)
         written: list[Path] = []
         if self.picture is not None:
-            from manyheads.drawing.heads import draw_heads
+            from manyheads.drawing.layer_pictures import draw_heads
             from manyheads.drawing.style import save
 
             title = f"{block.embedding}, m = {block.run.items}, {in_heads(block.run.heads, block.run.key_width)}"

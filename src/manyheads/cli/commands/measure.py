@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from manyheads.cli.options.problem_options import TaskOptions
-from manyheads.cli.options.protocol_options import TrainingOptions
-from manyheads.cli.options.vocabulary import (
+from manyheads.cli.options.option_types import (
     Dask,
     Force,
     GoalWord,
@@ -25,6 +23,8 @@ from manyheads.cli.options.vocabulary import (
     require_at_least,
     require_time,
 )
+from manyheads.cli.options.problem_options import TaskOptions
+from manyheads.cli.options.protocol_options import TrainingOptions
 from manyheads.cli.render.answer import Answer
 from manyheads.errors import InputError
 

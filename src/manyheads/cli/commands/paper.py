@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from manyheads.cli.options.figure7 import BlockOptions
-from manyheads.cli.options.vocabulary import Dask, File, Flag, Json, StoreFile, WorkerCount, open_workers
+from manyheads.cli.options.block_options import BlockOptions
+from manyheads.cli.options.option_types import Dask, File, Flag, Json, StoreFile, WorkerCount, open_workers
 from manyheads.cli.render.answer import Answer, shown_files
 from manyheads.errors import InputError
 from manyheads.machine import cores
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from manyheads.cli.options.figure7 import BlockChoice
+    from manyheads.cli.options.block_options import BlockSelection
     from manyheads.papers import Collection, Rows, Scale, Verdict
     from manyheads.papers.effort import Speed
     from manyheads.papers.reproduction import Origin, Reproduction
@@ -34,7 +34,7 @@ VERBS = ("list", "claims")
 
 @dataclass(frozen=True, kw_only=True)
 class PaperCommand:
-    """Run the paper's experiments again, draw its figures, and put each claim beside what was measured.
+    """Run the paper's experiments again, draw its figures, and compare each claim with the measurement.
 
     Name the exhibits: all, or some of fig1 … fig13, table1, table2 and the claims without a figure (split_cost, …);
     `beyond`, the exhibits that go beyond the paper; `retrieval`, the paper on head counts (arXiv 2510.06662). `list`
@@ -89,7 +89,7 @@ class PaperCommand:
         """The exhibits that are run, and those that are shown: also those that take hours, if they have rows.
 
         Raises:
-            InputError: an unknown name, or a word that allows no other beside it.
+            InputError: an unknown name, or a word that cannot be combined with others.
         """
         from manyheads.papers import exhibit_named, exhibit_names
         from manyheads.papers.exhibit import BEYOND, CAPACITY, COLLECTIONS, EXHIBITS
@@ -99,7 +99,7 @@ class PaperCommand:
             for verb in (CAPACITY.word, *VERBS):
                 if verb in words:
                     others = ", ".join(word for word in words if word != verb)
-                    raise InputError(f"'{verb}' stands alone, without {others}")
+                    raise InputError(f"'{verb}' cannot be combined with {others}")
         if words == ("list",):
             return tuple(EXHIBITS), tuple(EXHIBITS)
         collections = {collection.word: collection for collection in COLLECTIONS} | {"claims": CAPACITY}
@@ -113,7 +113,7 @@ class PaperCommand:
                 names[word] = None
         return tuple(names), tuple(names | hours)
 
-    def _rows(self, names: Sequence[str], shown: Sequence[str], scale: Scale, chosen: BlockChoice) -> Rows:
+    def _rows(self, names: Sequence[str], shown: Sequence[str], scale: Scale, chosen: BlockSelection) -> Rows:
         """The rows of the shown exhibits, after the missing runs of the named ones were trained."""
         from manyheads.block.block_run import BlockRun
         from manyheads.cli.render.progress import progress

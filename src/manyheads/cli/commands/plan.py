@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from manyheads.cli.options.problem_options import MaybeEmbeddingWords, MaybeGraphWords, RuleName, load_parts
-from manyheads.cli.options.vocabulary import (
+from manyheads.cli.options.option_types import (
     Flag,
     Force,
     Json,
@@ -20,6 +19,7 @@ from manyheads.cli.options.vocabulary import (
     check_pictures,
     require_at_least,
 )
+from manyheads.cli.options.problem_options import MaybeEmbeddingWords, MaybeGraphWords, RuleName, load_parts
 from manyheads.cli.render.answer import Answer, shown_files
 from manyheads.errors import InputError
 
@@ -273,6 +273,6 @@ def _suffixed(stem: Path, what: str) -> Path:
 def _draw(advice: Plan, heads: Path, map: Path) -> list[Path]:
     from manyheads.drawing.plan import draw_capacity_map, draw_head_curve
     from manyheads.drawing.style import save
-    from manyheads.planning.capacity_map import head_curve, map_around
+    from manyheads.planning.answers import head_curve, map_around
 
     return [*save(draw_head_curve(head_curve(advice)), heads), *save(draw_capacity_map(map_around(advice)), map)]

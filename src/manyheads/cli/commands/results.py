@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import tyro
 
-from manyheads.cli.options.outputs import require_ending
-from manyheads.cli.options.vocabulary import (
+from manyheads.cli.options.option_types import (
     Flag,
     Force,
     GoalWord,
@@ -19,6 +18,7 @@ from manyheads.cli.options.vocabulary import (
     Whole,
     nearest,
     require_at_least,
+    require_ending,
 )
 from manyheads.cli.render.answer import Answer, shown_files
 from manyheads.errors import InputError

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from manyheads.cli.options.vocabulary import Json, Number, require_at_least, require_seed
+from manyheads.cli.options.option_types import Json, Number, require_at_least, require_seed
 from manyheads.cli.render.answer import Answer, in_heads, pairs_table, shown_notes
 from manyheads.errors import InputError
 

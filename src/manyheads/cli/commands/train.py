@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from manyheads.cli.options.outputs import Outputs
+from manyheads.cli.options.option_types import Device, Heads, Json, KeyWidth, Outputs
 from manyheads.cli.options.problem_options import TaskOptions
 from manyheads.cli.options.protocol_options import TrainingOptions
-from manyheads.cli.options.vocabulary import Device, Heads, Json, KeyWidth
 from manyheads.cli.render.answer import Answer, in_heads, pairs_table, shown_files
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from manyheads.cli.options.vocabulary import finite_number, require_seed, whole_number
+from manyheads.cli.options.option_types import finite_number, require_seed, whole_number
 from manyheads.errors import InputError
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class ConstructionOptions:
     """I one-hot, II compressive, its softmax form, III incoherent, IV general. Only IV takes every graph."""
     key_width: Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="")] = None
     """d_k, the width of a head. One-hot has a default: the width that its theorem proves sufficient."""
-    block_size: Annotated[
+    matching_size: Annotated[
         str | None, tyro.conf.arg(metavar="INT", help=BLOCK_HELP, help_behavior_hint="(default: d_model)")
     ] = None
     seed: int = 2
@@ -94,11 +94,11 @@ class ConstructionOptions:
         threshold = None if self.threshold in (None, "paper", "best") else finite_number("--threshold", self.threshold)
         arguments = self._arguments(inspect.signature(function).parameters)
         note = ""
-        if self.block_size == "certificate":
-            choice = construct.block_by_certificate(problem, **arguments)
-            arguments["block_size"] = choice.block_size
+        if self.matching_size == "certificate":
+            choice = construct.matchings_by_certificate(problem, **arguments)
+            arguments["matching_size"] = choice.matching_size
             covers = "covers" if choice.theorem_applies else "does not cover"
-            note = f"blocks of {choice.block_size}, found by certificate: Theorem B.5 {covers} them"
+            note = f"matchings of {choice.matching_size}, found by certificate: Theorem B.5 {covers} them"
         if self.logit_scale == "search":
             if not isinstance(context_length, int):
                 raise InputError("--logit-scale search is for contexts of one length: give --context-length N")
@@ -115,7 +115,7 @@ class ConstructionOptions:
         require_seed(seed=self.seed)
         given: dict[str, Any] = {
             "key_width": self.key_width,
-            "block_size": self.block_size,
+            "matching_size": self.matching_size,
             "signatures": None if self.signatures is None else parse_signatures(self.signatures),
             "packing": self.packing,
             "constants": None if self.constants is None else Constants(*self.constants),
@@ -128,10 +128,10 @@ class ConstructionOptions:
                 raise InputError(f"--{option} does not apply to the {self.name} construction")
         if "key_width" not in arguments and parameters["key_width"].default is inspect.Parameter.empty:
             raise InputError(f"the {self.name} construction needs --key-width, or --smallest to find it")
-        if self.name == "incoherent" and self.block_size in ("profile", "certificate"):
-            del arguments["block_size"]  # found later
-        elif self.block_size is not None:
-            arguments["block_size"] = whole_number("--block-size", self.block_size)
+        if self.name == "incoherent" and self.matching_size in ("profile", "certificate"):
+            del arguments["matching_size"]  # found later
+        elif self.matching_size is not None:
+            arguments["matching_size"] = whole_number("--matching-size", self.matching_size)
         if self.logit_scale == "search":
             del arguments["scale"]
         elif self.logit_scale is not None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from manyheads.cli.options.vocabulary import Labels, Tensor, refuse, require_seed
+from manyheads.cli.options.option_types import Labels, Tensor, refuse, require_seed
 from manyheads.errors import InputError
 from manyheads.layer.rules import RULES
 from manyheads.problem.embedding_kinds import EMBEDDING_KINDS, EmbeddingKind, embedding_family

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from manyheads.cli.options.vocabulary import File, Tensor, refuse
+from manyheads.cli.options.option_types import File, Tensor, refuse
 from manyheads.errors import InputError
 from manyheads.problem.embedding_kinds import EMBEDDING_KINDS, embedding_family
 

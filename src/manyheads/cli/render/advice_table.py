@@ -54,15 +54,15 @@ def cost_of(advice: Plan, context_length: int) -> dict[str, int]:
 
 
 def shown_promise(promise: Promise | None) -> list[RenderableType]:
-    """The embedding's incoherence, and the block sizes at which the constructions work on it."""
+    """The embedding's incoherence, and the matching sizes at which the constructions work on it."""
     if promise is None:
         return []
     worst = promise.worst
-    profile = f"ε_d {worst.epsilon:.3g}, ρ {worst.rho:.3g}, γ {worst.gamma:.3g} over sets of {worst.block_size}"
-    if promise.block_size is None:
-        says = f"nothing: no width works at any block size of {', '.join(map(str, promise.tried))}"
+    profile = f"ε_d {worst.epsilon:.3g}, ρ {worst.rho:.3g}, γ {worst.gamma:.3g} over sets of {worst.matching_size}"
+    if promise.matching_size is None:
+        says = f"nothing: no width works at any matching size of {', '.join(map(str, promise.tried))}"
     else:
-        says = f"blocks of {promise.block_size} in {promise.heads} heads, once these are wide enough"
+        says = f"matchings of {promise.matching_size} in {promise.heads} heads, once these are wide enough"
     return [pairs_table([("incoherence", profile), ("constructions promise", says)])]
 
 
@@ -185,7 +185,7 @@ def shown_geometry(architecture: Architecture, geometry: WeightGeometry) -> list
         ("effective rank", f"{embedding.effective_rank:.0f} of {profile.d_model}"),
         (
             "incoherence",
-            f"ρ {profile.rho:.3g} over sets of {profile.block_size}; Gaussian rows {embedding.random_rho:.3g}",
+            f"ρ {profile.rho:.3g} over sets of {profile.matching_size}; Gaussian rows {embedding.random_rho:.3g}",
         ),
     ]
     table = Table(box=None, padding=(0, 2, 0, 0))

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from manyheads.certificate import Certificate
 from manyheads.cli.render.answer import in_heads, pairs_table
-from manyheads.construct import Attempt, Limit, Smallest
+from manyheads.construct import SmallestConstruction, WidthLimit, WidthTrial
 from manyheads.construct.smallest_construction import DRAWS
 from manyheads.fitting import FitSearchResult, ShapeTrial
 from manyheads.layer.layer import Layer
@@ -59,21 +59,22 @@ def layer_facts(layer: Layer, provenance: Mapping[str, str | int]) -> dict[str, 
     }
 
 
-def search_line(step: Limit | Attempt) -> str:
+def search_line(step: WidthLimit | WidthTrial) -> str:
     """One step of the search for the smallest construction, as a line of progress."""
-    if isinstance(step, Limit):
-        return f"block size {step.block_size}, the limit of large widths"
-    return f"block size {step.block_size}, key width {step.key_width}: {step.separated} of {step.draws} draws separate"
+    if isinstance(step, WidthLimit):
+        return f"matching size {step.matching_size}, the limit of large widths"
+    size, width = step.matching_size, step.key_width
+    return f"matching size {size}, key width {width}: {step.separated} of {step.draws} draws separate"
 
 
-def shown_search(result: Smallest, problem: Problem) -> list[RenderableType]:
-    """The search for the smallest construction: a row for each block size, and the verdict."""
+def shown_search(result: SmallestConstruction, problem: Problem) -> list[RenderableType]:
+    """The search for the smallest construction: a row for each matching size, and the verdict."""
     title = f"with {THRESHOLD_NAMES[result.threshold]} threshold"
     table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD)
     # the limit of score/d_k as d_k grows: the largest of other pairs, the smallest of relations
-    for heading in ("block size", "heads", "limit of other … related", "key width", "D_K"):
+    for heading in ("matching size", "heads", "limit of other … related", "key width", "D_K"):
         table.add_column(heading, justify="right")
-    for limit in sorted(result.limits, key=lambda limit: -limit.block_size):
+    for limit in sorted(result.limits, key=lambda limit: -limit.matching_size):
         width = _smallest_width(result, limit)
         if not limit.separates(result.threshold):
             outcome = ("no width works", "")
@@ -82,11 +83,11 @@ def shown_search(result: Smallest, problem: Problem) -> list[RenderableType]:
         else:
             outcome = (str(width.key_width), str(width.key_budget))
         window = f"{limit.window.low:.3f} … {limit.window.high:.3f}"
-        table.add_row(str(limit.block_size), str(limit.heads), window, *outcome)
+        table.add_row(str(limit.matching_size), str(limit.heads), window, *outcome)
     return [table, Text(f"{_search_verdict(result, problem)}\n", style="bold")]
 
 
-def search_facts(result: Smallest, problem: Problem) -> dict[str, object]:
+def search_facts(result: SmallestConstruction, problem: Problem) -> dict[str, object]:
     """The search for the smallest construction, for programs."""
     best = result.best
     return {
@@ -94,14 +95,14 @@ def search_facts(result: Smallest, problem: Problem) -> dict[str, object]:
         "max_key_budget": result.max_budget,
         "limits": [
             {
-                "block_size": limit.block_size,
+                "matching_size": limit.matching_size,
                 "heads": limit.heads,
                 "window": [limit.window.low, limit.window.high],
                 "separates": limit.separates(result.threshold),
             }
             for limit in result.limits
         ],
-        "attempts": [_attempt_facts(attempt) for attempt in result.attempts],
+        "attempts": [_attempt_facts(attempt) for attempt in result.trials],
         "best": best and _attempt_facts(best) | {"ratio": _ratio(best, problem), "certified": result.certified},
     }
 
@@ -135,25 +136,25 @@ def shown_trials(found: FitSearchResult, *, by_margin: bool) -> list[RenderableT
 def shown_profiles(profiles: Mapping[str, IncoherenceProfile]) -> list[tuple[str, str]]:
     """A row for the incoherence before a map, and one for the incoherence after it."""
     return [
-        (f"rows {name}", f"ε {p.epsilon:.3g}, ρ {p.rho:.3g}, γ {p.gamma:.3g} at blocks of {p.block_size}")
+        (f"rows {name}", f"ε {p.epsilon:.3g}, ρ {p.rho:.3g}, γ {p.gamma:.3g} at matchings of {p.matching_size}")
         for name, p in profiles.items()
     ]
 
 
-def _ratio(attempt: Attempt, problem: Problem) -> float:
+def _ratio(attempt: WidthTrial, problem: Problem) -> float:
     """D_K in units of m'·log2 m / d_model, the order of the theorem's key budget."""
     unit = problem.relations * math.log2(problem.items) / problem.d_model
     return attempt.key_budget / unit if unit else math.inf
 
 
-def _smallest_width(result: Smallest, limit: Limit) -> Attempt | None:
-    """The smallest width that passed at the limit's block size."""
-    passed = [a for a in result.attempts if a.passes and a.block_size == limit.block_size]
+def _smallest_width(result: SmallestConstruction, limit: WidthLimit) -> WidthTrial | None:
+    """The smallest width that passed at the limit's matching size."""
+    passed = [a for a in result.trials if a.passes and a.matching_size == limit.matching_size]
     return min(passed, key=lambda attempt: attempt.key_width, default=None)
 
 
-def _search_verdict(result: Smallest, problem: Problem) -> str:
-    best, sizes = result.best, [limit.block_size for limit in result.limits]
+def _search_verdict(result: SmallestConstruction, problem: Problem) -> str:
+    best, sizes = result.best, [limit.matching_size for limit in result.limits]
     if best is not None:
         return (
             f"smallest D_K {best.key_budget}, heads × width {best.heads} × {best.key_width}, "
@@ -161,12 +162,12 @@ def _search_verdict(result: Smallest, problem: Problem) -> str:
         )
     if any(limit.separates(result.threshold) for limit in result.limits):
         return f"no width works within D_K ≤ {result.max_budget}"
-    where = f"at block size {sizes[0]}" if len(sizes) == 1 else "at any of these block sizes"
+    where = f"at matching size {sizes[0]}" if len(sizes) == 1 else "at any of these matching sizes"
     return f"no width works {where}: not even the limit of large widths separates"
 
 
-def _attempt_facts(attempt: Attempt) -> dict[str, object]:
-    names = ("block_size", "heads", "key_width", "key_budget", "separated", "draws", "passes")
+def _attempt_facts(attempt: WidthTrial) -> dict[str, object]:
+    names = ("matching_size", "heads", "key_width", "key_budget", "separated", "draws", "passes")
     return {name: getattr(attempt, name) for name in names}
 
 

@@ -37,7 +37,7 @@ class SplitClock(Trial):
     """
 
     KIND: ClassVar[str] = "clock"
-    ALONE: ClassVar[bool] = True
+    EXCLUSIVE: ClassVar[bool] = True
 
     channel: Literal["torch", "kernel"]  # the implementation
     work: Literal["scores", "training"]
@@ -80,7 +80,7 @@ class BuildClock(Trial):
     """The time to build construction II with blocks of d_model and d_k = ⌈C·ln m⌉, in seconds."""
 
     KIND: ClassVar[str] = "clock"
-    ALONE: ClassVar[bool] = True
+    EXCLUSIVE: ClassVar[bool] = True
 
     items: int
     d_model: int

@@ -1,18 +1,112 @@
-"""Store: one SQLite file that keeps every record, also if the process that writes it dies."""
+"""Store: one SQLite file that keeps every result, its schema, and the lock that lets one process write at a time."""
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
+import platform
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 
 from manyheads.errors import InputError
-from manyheads.sweep.store.lock import WriterLock
 from manyheads.sweep.store.record import COLUMNS, FINISHED, Record
-from manyheads.sweep.store.schema import APPLICATION_ID, MIGRATIONS, VERSION
+
+APPLICATION_ID = 0x6D686472  # "mhdr" in the file's header: this SQLite file is a manyheads store
+
+# SQLite itself computes the columns that plain SQL filters by from the JSON of run and scores: the two agree always.
+MIGRATIONS: tuple[str, ...] = (
+    """
+    CREATE TABLE results (
+        id           TEXT NOT NULL,     -- 16 hexadecimal digits of the SHA-256 of `run`
+        kind         TEXT NOT NULL,     -- layer, block, retrieval, or a kind of trial
+        engine       TEXT NOT NULL,     -- native, reference, folded-DEVICE or python
+        status       TEXT NOT NULL,     -- converged, limit, diverged, timeout, cancelled, failed, quarantined
+        run          TEXT NOT NULL,     -- JSON: every field of the run, defaults resolved
+        scores       TEXT NOT NULL,     -- JSON: the scores by name; null where one could not be measured
+        items        INTEGER GENERATED ALWAYS AS (json_extract(run, '$.items')) STORED,
+        d_model      INTEGER GENERATED ALWAYS AS (json_extract(run, '$.d_model')) STORED,
+        heads        INTEGER GENERATED ALWAYS AS (json_extract(run, '$.heads')) STORED,
+        key_width    INTEGER GENERATED ALWAYS AS (json_extract(run, '$.key_width')) STORED,
+        key_budget   INTEGER GENERATED ALWAYS AS (heads * key_width) STORED,
+        seed         INTEGER GENERATED ALWAYS AS (json_extract(run, '$.seed')) STORED,
+        graph        TEXT GENERATED ALWAYS AS (json_extract(run, '$.graph')) STORED,
+        degree       INTEGER GENERATED ALWAYS AS (json_extract(run, '$.degree')) STORED,
+        embedding    TEXT GENERATED ALWAYS AS (json_extract(run, '$.embedding')) STORED,
+        rule         TEXT GENERATED ALWAYS AS (json_extract(run, '$.rule')) STORED,
+        objective    TEXT GENERATED ALWAYS AS (json_extract(run, '$.objective')) STORED,
+        micro_f1     REAL GENERATED ALWAYS AS (json_extract(scores, '$.micro_f1')) STORED,         -- on the test set
+        mse          REAL GENERATED ALWAYS AS (json_extract(scores, '$.mse')) STORED,              -- value channel
+        exact_errors INTEGER GENERATED ALWAYS AS (json_extract(scores, '$.exact_errors')) STORED,  -- among all items²
+        margin       REAL GENERATED ALWAYS AS (json_extract(scores, '$.margin')) STORED,           -- the certificate's
+        steps        INTEGER,           -- optimiser steps made
+        seconds      REAL,              -- wall time of the run
+        error        TEXT,              -- the reason, if the run failed
+        attempts     INTEGER NOT NULL,  -- how often the run was started
+        version      TEXT NOT NULL,     -- of manyheads
+        machine      TEXT NOT NULL,     -- JSON: processor, cores, system, compiler, versions
+        recorded     TEXT NOT NULL,     -- UTC, ISO 8601
+        curve        TEXT NOT NULL,     -- JSON: the validation checks, [step, score, loss] each
+        PRIMARY KEY (id, engine)
+    ) STRICT;
+    """,
+    # everything that results are filtered and ordered by, so that neither reads the rows themselves
+    """
+    CREATE INDEX results_by_problem ON results (
+        items, d_model, graph, degree, rule, heads, key_width, seed, engine, status, kind, key_budget
+    );
+    """,
+)
+
+VERSION = len(MIGRATIONS)
+
+
+@dataclass(frozen=True)
+class WriterLock:
+    """An open, locked file beside the store; its text names the holder."""
+
+    descriptor: int
+
+    @classmethod
+    def acquire(cls, store: Path) -> WriterLock:
+        """Take the lock.
+
+        Raises:
+            InputError: Another process has the lock; the message names it.
+        """
+        path = store.with_name(store.name + ".lock")
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise InputError(f"the store {store} cannot be written: {error.strerror}") from None
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            holder = _holder(descriptor)
+            os.close(descriptor)
+            raise InputError(f"the store {store} is being written by {holder}: wait for it or stop it") from None
+        os.ftruncate(descriptor, 0)
+        note = {"pid": os.getpid(), "host": platform.node(), "since": datetime.now(UTC).isoformat(timespec="seconds")}
+        os.pwrite(descriptor, json.dumps(note).encode(), 0)
+        return cls(descriptor)
+
+    def release(self) -> None:
+        """Release the lock. The file stays: a next writer may have opened it already."""
+        os.close(self.descriptor)
+
+
+def _holder(descriptor: int) -> str:
+    try:
+        note = json.loads(os.pread(descriptor, 4096, 0))
+        return f"process {note['pid']} on {note['host']} since {note['since']}"
+    except (ValueError, KeyError, TypeError):  # the holder has just started and not yet written its name
+        return "another process"
+
 
 SQLITE_HEADER = b"SQLite format 3\0"
 PATIENCE = 60.0  # seconds that a writer waits for readers, and a reader for the writer

@@ -16,7 +16,7 @@ from manyheads.training.batched_runs import device_named
 from manyheads.training.data import Stream, TrainingData, initial_weights
 from manyheads.training.outcome import Tally
 from manyheads.training.protocol import Protocol
-from manyheads.training.reference.losses import LayerWeights, LossTerms
+from manyheads.training.reference.losses import LearnedWeights, LossTerms
 from manyheads.training.run import Run
 
 NUMBERS_AT_ONCE = 1 << 24
@@ -44,7 +44,7 @@ class LayerBatch:
         )
         query, key = zip(*[initial_weights(run) for run in runs], strict=True)
         threshold = [np.array(run.protocol.initial_threshold) for run in runs]
-        self.weights = LayerWeights(*[self._tensor(parts, self.dtype) for parts in (query, key, threshold)])
+        self.weights = LearnedWeights(*[self._tensor(parts, self.dtype) for parts in (query, key, threshold)])
         learned = self.weights[:2] if messages else self.weights  # the loss of messages knows no threshold
         self.adamw = AdamW(self.run.protocol, [parameter.requires_grad_() for parameter in learned])
         self.active = torch.ones(len(runs), dtype=torch.bool, device=self.device)

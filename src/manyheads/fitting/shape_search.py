@@ -1,4 +1,4 @@
-"""Search: the smallest key budget that certifies in a given time, or the best split of a given one."""
+"""Searches over shapes: the smallest key budget that certifies in a given time, or the best split of a given budget."""
 
 from __future__ import annotations
 
@@ -12,29 +12,45 @@ from itertools import chain
 
 import numpy as np
 
-from manyheads.bounds import freedom_key_width
 from manyheads.certificate import Certificate
-from manyheads.fitting.descent import DescentResult, Engine, Weights
+from manyheads.fitting.descent import (
+    DescentResult,
+    Engine,
+    Weights,
+    fewer_heads_start,
+    narrowed_start,
+    random_start,
+    shrunk_start,
+)
 from manyheads.fitting.layer_fit import CHAIN, MappedProblem
 from manyheads.fitting.options import FitOptions, ShapeTrial, Start, suitable_descent
-from manyheads.fitting.possibility import least_key_budget, require_possible
-from manyheads.fitting.starts import beheaded_start, narrowed_start, random_start, shrunk_start
+from manyheads.fitting.shapes import least_key_budget, predicted_shape, require_possible, splits
 from manyheads.layer.layer import Layer
-from manyheads.problem.graph import Graph
 from manyheads.problem.problem import Problem
 
 SECONDS = 60.0  # of a search without a time limit
-SPLIT_TRIALS = 3  # of every split of a given key budget
-FIRST_STEP = 0.2  # the part by which a budget that certifies is undercut at first
-ROUND = 8  # splits trial before the step is halved
-HOPELESS = 1.5  # wrong pairs for each relation: whoever is so far off does not start again from there
-FEW = 1.2
-WASTE = 0.12  # of a target budget that a split may leave unused
+SPLIT_TRIALS = 3  # trials of every split of a given key budget
+FIRST_STEP = 0.2  # a budget that certifies is undercut by this part at first
+ROUND = 8  # splits to try before the step is halved
+RECENT = 4 * ROUND  # the last trials, whose failures count in the order of a round
+HOPELESS = 1.5  # wrong pairs for each relation; a failure with more is not continued
+NARROWEST = 1.5  # a certified width is narrowed by at most this factor
+# The cost by which a round orders its splits is the sum of |ln(heads / best heads)|, of WRONG_WEIGHT · ln(1 + pairs
+# wrong in the last failure) / WRONG_SCALE, and of a random number with the mean JITTER.
+WRONG_WEIGHT, WRONG_SCALE, JITTER = 0.3, 3, 0.3
 
 
 @dataclass(frozen=True, eq=False)
 class FitSearchResult:
-    """The best layer of a search with its certificate, or neither, and every try in the order they ended."""
+    """The result of a search.
+
+    Attributes:
+        layer: The best layer that certified, or None.
+        certificate: Its certificate, or None.
+        best: The trial that the layer comes from, or None.
+        trials: Every trial, in the order of their ends.
+        seconds: The duration of the search.
+    """
 
     layer: Layer | None
     certificate: Certificate | None
@@ -55,12 +71,12 @@ class FitSearch:
         self.deadline = self.begun + (options.time_limit or SECONDS)
         self.trials: list[ShapeTrial] = []
         self.best: tuple[ShapeTrial, Layer, Certificate] | None = None
-        self._spare: dict[tuple[int, int], Weights] = {}  # of shapes certified: a smaller one may begin with them
+        self._spare: dict[tuple[int, int], Weights] = {}  # of certified shapes; one smaller shape may start from each
 
     def run(
         self, shapes: Iterator[tuple[int, int]], better: Callable[[ShapeTrial, ShapeTrial], bool]
     ) -> FitSearchResult:
-        """ShapeTrial shape after shape; `shapes` sees in self.trials what result of those before."""
+        """Try one shape after another. `shapes` may choose the next one by the trials so far, in self.trials."""
         running: set[Future[tuple[ShapeTrial, DescentResult, Layer | None, Certificate | None]]] = set()
         serial = 0
         with ThreadPoolExecutor(self.workers) as pool:
@@ -75,7 +91,7 @@ class FitSearch:
                     for future in done:
                         self._take(*future.result(), better)
             finally:
-                self.deadline = 0.0  # whoever is still at work stops at its next look
+                self.deadline = 0.0  # the trials that still run end at their next look
         for future in running:
             self._take(*future.result(), better)
         best, layer, certificate = self.best or (None, None, None)
@@ -100,7 +116,7 @@ class FitSearch:
     def _attempt(
         self, heads: int, key_width: int, seed: int
     ) -> tuple[ShapeTrial, DescentResult, Layer | None, Certificate | None]:
-        """A chain of attempts at one shape: from a start, and then from what is left of each failure."""
+        """A chain of attempts at one shape: the first from a start, each next from the shrunk weights of the last."""
         start, weights = self._start(heads, key_width, seed)
         for _ in range(CHAIN):
             result = Engine(
@@ -118,20 +134,23 @@ class FitSearch:
         return (trial, result, layer, certificate) if certified else (trial, result, None, None)
 
     def _start(self, heads: int, key_width: int, seed: int) -> tuple[Start, Weights]:
-        """A certified shape cut down to this one, if there is one that was not used yet; else a random start."""
+        """The weights of a larger certified shape cut down to this one, if some are unused; else random weights."""
         wider = min(
-            (width for h, width in list(self._spare) if h == heads and key_width < width <= 1.5 * key_width), default=0
+            (width for h, width in list(self._spare) if h == heads and key_width < width <= NARROWEST * key_width),
+            default=0,
         )
         if (weights := self._spare.pop((heads, wider), None)) is not None:
             return "narrowed", narrowed_start(weights, key_width=key_width)
         if (weights := self._spare.pop((heads + 1, key_width), None)) is not None:
-            return "fewer heads", beheaded_start(weights)
+            return "fewer heads", fewer_heads_start(weights)
         return "random", random_start(self.d_model, heads=heads, key_width=key_width, seed=seed)
 
     def cuts(self, target: int, only_heads: int | None) -> list[tuple[int, int]]:
-        """Shapes within the target that a certified one, whose weights nobody has used yet, can be cut down to."""
+        """Shapes below the best budget to which a certified shape with unused weights can be cut down."""
         spare = sorted(self._spare)
-        narrower = [(heads, min(width - 1, max(target // heads, math.ceil(width / 1.5)))) for heads, width in spare]
+        narrower = [
+            (heads, min(width - 1, max(target // heads, math.ceil(width / NARROWEST)))) for heads, width in spare
+        ]
         fewer = [(heads - 1, width) for heads, width in spare]
         best = self.best[0].key_budget if self.best else 0
         return [
@@ -141,7 +160,7 @@ class FitSearch:
         ]
 
     def splits(self, budget: int) -> list[tuple[int, int]]:
-        """The shapes of a budget that are possible at all."""
+        """The splits of a budget that the rule allows."""
         return [shape for shape in splits(budget, self.d_model) if shape[0] <= self.inner.most_heads]
 
     def _hopeless(self, result: DescentResult) -> bool:
@@ -199,20 +218,14 @@ def best_split(problem: Problem, *, key_budget: int, options: FitOptions) -> Fit
     )
 
 
-def splits(budget: int, d_model: int) -> list[tuple[int, int]]:
-    """All (heads, key_width) that leave less than WASTE of the budget, none wider than d_model."""
-    shapes = [(heads, min(budget // heads, d_model)) for heads in range(1, budget + 1)]
-    return [(heads, width) for heads, width in shapes if heads * width > budget * (1 - WASTE)]
-
-
 def _downwards(search: FitSearch, *, max_budget: int | None, only_heads: int | None) -> Iterator[tuple[int, int]]:
-    """Shapes to try next, in the light of what search.trials says by then."""
+    """Shapes with smaller and smaller budgets; each is chosen by the trials so far."""
     rng = np.random.default_rng(search.options.seed)
     least = least_key_budget(search.graph, search.d_model)
     target, centre = predicted_shape(search.graph, search.d_model)
     if only_heads is not None:
         target, centre = predicted_shape(search.graph, search.d_model, heads=only_heads)
-    # a head of width 1 for each relation always works on distinct rows of length one: there is no use in more
+    # a head of width 1 for each relation always works on distinct rows of length one, so no search needs more
     most = max(target, search.graph.relations) if max_budget is None else max_budget
     target = max(least, min(target, most))
     step = growth = FIRST_STEP
@@ -225,61 +238,35 @@ def _downwards(search: FitSearch, *, max_budget: int | None, only_heads: int | N
                 break
             yield shape
         best = search.best and search.best[0]
-        if best is not None and best.key_budget <= target:  # undercut it, as boldly as before
+        if best is not None and best.key_budget <= target:  # it certified: undercut it by the same part
             centre = best.heads
             target = best.key_budget - max(1, round(step * best.key_budget))
-        elif best is None:  # nothing has worked yet: more room, and more each time
+        elif best is None:  # nothing has certified yet: a larger budget, by a growing part
             grown = target + max(1, round(growth * target))
             target, growth = min(grown, most), min(2 * growth, 1.0)
-        else:  # nothing below the best: undercut it by less
+        else:  # nothing below the best certified: undercut it by half the part
             step /= 2
             target = best.key_budget - max(1, round(step * best.key_budget))
         if target < least:
             return
 
 
-def predicted_shape(graph: Graph, d_model: int, *, heads: int | None = None) -> tuple[int, int]:
-    """The key budget and the head count that the degrees of freedom predict (bounds.freedom_key_width).
-
-    The prediction is flat in the head count, and fits with few heads turn out better than it says: so the fewest heads
-    whose budget is within a factor FEW of the smallest.
-    """
-    relations = max(1, graph.relations)
-    if heads is not None:
-        width = freedom_key_width(
-            items=graph.items, relations=min(relations, graph.items**2 - 1), d_model=d_model, heads=heads
-        )
-        return heads * (width or d_model), heads
-    shapes = []
-    for heads in range(1, 4 * relations):
-        width = freedom_key_width(
-            items=graph.items, relations=min(relations, graph.items**2 - 1), d_model=d_model, heads=heads
-        )
-        if width is not None:
-            shapes.append((heads * width, heads))
-            if heads > 4 * min(shapes)[1]:
-                break
-    if not shapes:
-        return relations, relations
-    return min(
-        shape for shape in shapes if shape[1] == min(h for budget, h in shapes if budget <= FEW * min(shapes)[0])
-    )
-
-
 def _with_heads(heads: int, budget: int, d_model: int) -> list[tuple[int, int]]:
-    """The one shape with so many heads within the budget, if there is one."""
+    """The shape with this number of heads within the budget, if there is one."""
     return [(heads, min(budget // heads, d_model))] if budget >= heads else []
 
 
 def _likeliest(
     shapes: list[tuple[int, int]], trials: list[ShapeTrial], centre: int, rng: np.random.Generator
 ) -> list[tuple[int, int]]:
-    """A round of shapes: those near the best head count, and those whose last failure was nearest to success, first."""
+    """The ROUND shapes with the least cost: near the best head count, with few wrong pairs in the last failure."""
 
-    def promise(shape: tuple[int, int]) -> float:
+    def cost(shape: tuple[int, int]) -> float:
         heads = shape[0]
-        near = [trial.wrong for trial in trials[-4 * ROUND :] if trial.heads == heads and not trial.certified]
+        wrong = [trial.wrong for trial in trials[-RECENT:] if trial.heads == heads and not trial.certified]
         distance = abs(math.log(heads / centre))
-        return distance + 0.3 * math.log1p(min(near, default=0)) / 3 + float(rng.exponential(0.3))
+        return (
+            distance + WRONG_WEIGHT * math.log1p(min(wrong, default=0)) / WRONG_SCALE + float(rng.exponential(JITTER))
+        )
 
-    return sorted(shapes, key=promise)[:ROUND]
+    return sorted(shapes, key=cost)[:ROUND]

@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from manyheads import Graph, InputError, _native, permutation_graph
-from manyheads.construct.matching import equitable_matchings, lemma_matchings, split_by_head
+from manyheads.construct.matchings import equitable_matchings, lemma_matchings, split_by_head
 
 Edges = list[tuple[int, int]]
 
@@ -55,16 +55,16 @@ def heads_used(heads: np.ndarray) -> int:
     return int(heads.max()) + 1 if heads.size else 0
 
 
-def fewest_heads(graph: Graph, block_size: int) -> int:
-    return max(graph.max_degree, math.ceil(graph.relations / block_size))
+def fewest_heads(graph: Graph, matching_size: int) -> int:
+    return max(graph.max_degree, math.ceil(graph.relations / matching_size))
 
 
-def assert_matchings(graph: Graph, heads: np.ndarray, block_size: int) -> None:
-    """Every head has relations, at most block_size, and none of them shares a source or a target with another."""
+def assert_matchings(graph: Graph, heads: np.ndarray, matching_size: int) -> None:
+    """Every head has relations, at most matching_size, and none of them shares a source or a target with another."""
     assert heads.shape == graph.sources.shape
     sizes = Counter(heads.tolist())
     assert sorted(sizes) == list(range(len(sizes)))
-    assert all(size <= block_size for size in sizes.values())
+    assert all(size <= matching_size for size in sizes.values())
     for ends in (graph.sources, graph.targets):
         assert len(set(zip(heads.tolist(), ends.tolist(), strict=True))) == graph.relations
 
@@ -85,7 +85,7 @@ def konig(graph: Graph) -> np.ndarray:
     return np.array([colours[edge] for edge in range(graph.relations)], dtype=np.int64)
 
 
-def enumerated_fewest_heads(edges: Edges, block_size: int) -> int:
+def enumerated_fewest_heads(edges: Edges, matching_size: int) -> int:
     """The oracle: tries every way to give the relations to the heads."""
 
     def fits(rest: Edges, blocks: list[Edges], heads: int) -> bool:
@@ -94,7 +94,7 @@ def enumerated_fewest_heads(edges: Edges, block_size: int) -> int:
         (source, target), *rest = rest
         opened = [*blocks, []] if len(blocks) < heads else blocks  # heads are alike: one new head stands for all
         return any(
-            len(block) < block_size
+            len(block) < matching_size
             and all(source != s and target != t for s, t in block)
             and fits(rest, [*opened[:k], [*block, (source, target)], *opened[k + 1 :]], heads)
             for k, block in enumerate(opened)
@@ -103,29 +103,29 @@ def enumerated_fewest_heads(edges: Edges, block_size: int) -> int:
     return next(heads for heads in range(len(edges) + 1) if fits(edges, [], heads))
 
 
-@pytest.mark.parametrize("block_size", BLOCKS)
+@pytest.mark.parametrize("matching_size", BLOCKS)
 @pytest.mark.parametrize("name", GRAPHS)
-def test_matchings_are_few_and_equal(name: str, block_size: int) -> None:
+def test_matchings_are_few_and_equal(name: str, matching_size: int) -> None:
     graph = GRAPHS[name]
-    heads = equitable_matchings(graph, block_size=block_size)
-    assert_matchings(graph, heads, block_size)
+    heads = equitable_matchings(graph, matching_size=matching_size)
+    assert_matchings(graph, heads, matching_size)
     assert_equitable(heads)
-    assert heads_used(heads) == fewest_heads(graph, block_size)
-    np.testing.assert_array_equal(heads, equitable_matchings(graph, block_size=block_size))
+    assert heads_used(heads) == fewest_heads(graph, matching_size)
+    np.testing.assert_array_equal(heads, equitable_matchings(graph, matching_size=matching_size))
 
 
-@pytest.mark.parametrize("block_size", BLOCKS)
+@pytest.mark.parametrize("matching_size", BLOCKS)
 @pytest.mark.parametrize("name", GRAPHS)
-def test_the_lemma_holds_and_is_never_better(name: str, block_size: int) -> None:
+def test_the_lemma_holds_and_is_never_better(name: str, matching_size: int) -> None:
     graph = GRAPHS[name]
-    heads = lemma_matchings(graph, block_size=block_size)
-    assert_matchings(graph, heads, block_size)
-    assert fewest_heads(graph, block_size) <= heads_used(heads)
-    assert heads_used(heads) <= math.ceil(graph.relations / block_size) + graph.max_degree
+    heads = lemma_matchings(graph, matching_size=matching_size)
+    assert_matchings(graph, heads, matching_size)
+    assert fewest_heads(graph, matching_size) <= heads_used(heads)
+    assert heads_used(heads) <= math.ceil(graph.relations / matching_size) + graph.max_degree
 
 
 @pytest.mark.parametrize(
-    ("name", "block_size", "equitable", "lemma"),
+    ("name", "matching_size", "equitable", "lemma"),
     [
         ("circulant", 20, 6, 8),  # 4 matchings of 30, each cut in two, where 120/20 blocks suffice
         ("circulant", 29, 5, 8),  # one relation too many in each of the 4
@@ -135,10 +135,10 @@ def test_the_lemma_holds_and_is_never_better(name: str, block_size: int) -> None
         ("star out", 8, 40, 40),  # only Δ counts
     ],
 )
-def test_where_the_lemma_needs_more_heads(name: str, block_size: int, equitable: int, lemma: int) -> None:
+def test_where_the_lemma_needs_more_heads(name: str, matching_size: int, equitable: int, lemma: int) -> None:
     graph = GRAPHS[name]
-    assert heads_used(equitable_matchings(graph, block_size=block_size)) == equitable
-    assert heads_used(lemma_matchings(graph, block_size=block_size)) == lemma
+    assert heads_used(equitable_matchings(graph, matching_size=matching_size)) == equitable
+    assert heads_used(lemma_matchings(graph, matching_size=matching_size)) == lemma
 
 
 @pytest.mark.parametrize("name", GRAPHS)
@@ -147,29 +147,32 @@ def test_one_large_block_needs_as_many_colours_as_rustworkx(name: str) -> None:
     oracle = konig(graph)
     assert_matchings(graph, oracle, max(graph.relations, 1))
     for matchings in (equitable_matchings, lemma_matchings):
-        assert heads_used(matchings(graph, block_size=max(graph.relations, 1))) == heads_used(oracle)
+        assert heads_used(matchings(graph, matching_size=max(graph.relations, 1))) == heads_used(oracle)
 
 
 vertices = st.integers(0, 8)
 
 
-@given(edges=st.sets(st.tuples(vertices, vertices), max_size=60), block_size=st.integers(1, 62))
-def test_any_graph(edges: set[tuple[int, int]], block_size: int) -> None:
+@given(edges=st.sets(st.tuples(vertices, vertices), max_size=60), matching_size=st.integers(1, 62))
+def test_any_graph(edges: set[tuple[int, int]], matching_size: int) -> None:
     graph = graph_of(9, sorted(edges))
-    heads, lemma = equitable_matchings(graph, block_size=block_size), lemma_matchings(graph, block_size=block_size)
-    assert_matchings(graph, heads, block_size)
-    assert_matchings(graph, lemma, block_size)
+    heads, lemma = (
+        equitable_matchings(graph, matching_size=matching_size),
+        lemma_matchings(graph, matching_size=matching_size),
+    )
+    assert_matchings(graph, heads, matching_size)
+    assert_matchings(graph, lemma, matching_size)
     assert_equitable(heads)
-    assert heads_used(heads) == fewest_heads(graph, block_size) <= heads_used(lemma)
+    assert heads_used(heads) == fewest_heads(graph, matching_size) <= heads_used(lemma)
 
 
 small = st.integers(0, 3)
 
 
-@given(edges=st.sets(st.tuples(small, small), max_size=7), block_size=st.integers(1, 4))
-def test_fewer_heads_cannot_do(edges: set[tuple[int, int]], block_size: int) -> None:
-    heads = equitable_matchings(graph_of(4, sorted(edges)), block_size=block_size)
-    assert heads_used(heads) == enumerated_fewest_heads(sorted(edges), block_size)
+@given(edges=st.sets(st.tuples(small, small), max_size=7), matching_size=st.integers(1, 4))
+def test_fewer_heads_cannot_do(edges: set[tuple[int, int]], matching_size: int) -> None:
+    heads = equitable_matchings(graph_of(4, sorted(edges)), matching_size=matching_size)
+    assert heads_used(heads) == enumerated_fewest_heads(sorted(edges), matching_size)
 
 
 hubs = st.one_of(st.just(0), st.integers(0, 2), st.integers(0, 20))  # degrees far apart
@@ -210,7 +213,7 @@ def test_the_colouring_refuses_what_it_cannot_colour(
 @pytest.mark.parametrize("name", ["empty", "permutation", "skewed"])
 def test_split_by_head_hands_out_every_relation_once(name: str) -> None:
     graph = GRAPHS[name]
-    heads = equitable_matchings(graph, block_size=16)
+    heads = equitable_matchings(graph, matching_size=16)
     blocks = split_by_head(graph, heads)
     assert len(blocks) == heads_used(heads)
     handed_out = [
@@ -223,7 +226,7 @@ def test_split_by_head_hands_out_every_relation_once(name: str) -> None:
 
 
 @pytest.mark.parametrize("matchings", [equitable_matchings, lemma_matchings])
-@pytest.mark.parametrize("block_size", [0, -3])
-def test_a_block_holds_something(matchings: type[equitable_matchings], block_size: int) -> None:
-    with pytest.raises(InputError, match=f"at least 1 relation, not {block_size}"):
-        matchings(GRAPHS["permutation"], block_size=block_size)
+@pytest.mark.parametrize("matching_size", [0, -3])
+def test_a_matching_holds_something(matchings: type[equitable_matchings], matching_size: int) -> None:
+    with pytest.raises(InputError, match=f"at least 1, not {matching_size}"):
+        matchings(GRAPHS["permutation"], matching_size=matching_size)

@@ -9,15 +9,14 @@ import pytest
 
 from manyheads import Graph, construct, gaussian, permutation_graph
 from manyheads.certificate import certify
-from manyheads.construct import RADEMACHER, Attempt, Bernoulli, Limit
-from manyheads.construct.score_window import window
-from manyheads.construct.smallest_construction import DRAWS, NEEDED, default_block_sizes, smallest
-from manyheads.construct.width_limit import Threshold, limit_tiles
+from manyheads.construct import RADEMACHER, Bernoulli, WidthLimit, WidthTrial
+from manyheads.construct.smallest_construction import DRAWS, NEEDED, default_matching_sizes, smallest
+from manyheads.construct.width_limit import Threshold, limit_tiles, window
 from manyheads.problem.problem import Problem
 
 
 def limit_matrix(
-    x: np.ndarray, blocks: list[construct.Block], signatures: construct.Signatures, mu: float
+    x: np.ndarray, blocks: list[construct.Matching], signatures: construct.Signatures, mu: float
 ) -> np.ndarray:
     full = np.full((len(x), len(x)), np.nan)
     for row, column, tile in limit_tiles(x, blocks, signatures=signatures, mu=mu):
@@ -40,7 +39,7 @@ def test_limit_is_the_product_of_gram_blocks(monkeypatch: pytest.MonkeyPatch) ->
         true = graph.adjacency()
         assert found.window.low == pytest.approx(direct[~true].max())
         assert found.window.high == pytest.approx(direct[true].min())
-        assert (found.heads, found.block_size, found.threshold) == (len(blocks), len(blocks[0][0]), 0.5)
+        assert (found.heads, found.matching_size, found.threshold) == (len(blocks), len(blocks[0][0]), 0.5)
 
 
 @pytest.mark.parametrize("signatures", [RADEMACHER, Bernoulli(0.2)])
@@ -54,16 +53,16 @@ def test_limit_is_the_average_over_many_columns(signatures: construct.Signatures
 
 
 def test_limit_of_the_laws() -> None:
-    # on the base grid no block size passes with the paper's τ; at (1024, 256) one of 128 does, one of 256 does not
+    # on the base grid no matching size passes with the paper's τ; at (256, 128) size 16 does and size 32 does not
     graph, x = permutation_graph(256, seed=0), gaussian(256, 32, seed=0)
     limits = [construct.limit(Problem(graph, x), construct.split_sources(graph, size=size)) for size in (1, 8, 32, 256)]
     assert not any(found.separates("paper") for found in limits)
-    graph, x = permutation_graph(1024, seed=0), gaussian(1024, 256, seed=0)
+    graph, x = permutation_graph(256, seed=0), gaussian(256, 128, seed=0)
     verdicts = {
         size: construct.limit(Problem(graph, x), construct.split_sources(graph, size=size)).separates("paper")
-        for size in (128, 256)
+        for size in (16, 32)
     }
-    assert verdicts == {128: True, 256: False}
+    assert verdicts == {16: True, 32: False}
 
 
 def test_where_the_limit_fails_so_do_wide_heads() -> None:
@@ -90,44 +89,45 @@ def test_window_stops_where_it_is_told() -> None:
 
 @pytest.mark.parametrize("threshold", ["paper", "best"])
 def test_smallest_tries_what_certify_confirms(threshold: Threshold) -> None:
-    graph, x = permutation_graph(24, seed=0), gaussian(24, 256, seed=0)
-    seen: list[Limit | Attempt] = []
+    graph, x = permutation_graph(12, seed=0), gaussian(12, 128, seed=0)
+    seen: list[WidthLimit | WidthTrial] = []
     result = smallest(
-        Problem(graph, x), threshold=threshold, seed=3, block_sizes=[8, 24], max_budget=900, progress=seen.append
+        Problem(graph, x), threshold=threshold, seed=3, matching_sizes=[4, 12], max_budget=450, progress=seen.append
     )
     best = result.best
     assert best is not None
 
     def certified(size: int, width: int, draws: int) -> int:
         layers = [
-            construct.compressive(Problem(graph, x), key_width=width, seed=3 + n, block_size=size) for n in range(draws)
+            construct.compressive(Problem(graph, x), key_width=width, seed=3 + n, matching_size=size)
+            for n in range(draws)
         ]
         if threshold == "best":
             layers = [construct.calibrate(layer, certify(layer, Problem(graph, x))) for layer in layers]
         return sum(certify(layer, Problem(graph, x)).holds for layer in layers)
 
-    assert {attempt.heads for attempt in result.attempts} == {1, 3}
-    for attempt in result.attempts[::3]:
-        assert attempt.separated == certified(attempt.block_size, attempt.key_width, attempt.draws)
+    assert {attempt.heads for attempt in result.trials} == {1, 3}
+    for attempt in result.trials[::3]:
+        assert attempt.separated == certified(attempt.matching_size, attempt.key_width, attempt.draws)
         assert attempt.draws == DRAWS or attempt.draws - attempt.separated == 2  # the second failure ends it
     # the width found passes, the one below fails
-    passed = {(attempt.block_size, attempt.key_width): attempt.passes for attempt in result.attempts}
-    assert passed[best.block_size, best.key_width]
-    assert not passed[best.block_size, best.key_width - 1]
-    assert best.key_budget == min(attempt.key_budget for attempt in result.attempts if attempt.passes)
+    passed = {(attempt.matching_size, attempt.key_width): attempt.passes for attempt in result.trials}
+    assert passed[best.matching_size, best.key_width]
+    assert not passed[best.matching_size, best.key_width - 1]
+    assert best.key_budget == min(attempt.key_budget for attempt in result.trials if attempt.passes)
 
-    assert result.certified == certified(best.block_size, best.key_width, DRAWS)
+    assert result.certified == certified(best.matching_size, best.key_width, DRAWS)
     assert result.certificate is not None
     assert result.certificate.holds
     assert result.layer is not None
     assert result.layer.key_budget == best.key_budget
-    assert [entry for entry in seen if isinstance(entry, Attempt)] == list(result.attempts)
-    assert [entry for entry in seen if isinstance(entry, Limit)] == list(result.limits)
+    assert [entry for entry in seen if isinstance(entry, WidthTrial)] == list(result.trials)
+    assert [entry for entry in seen if isinstance(entry, WidthLimit)] == list(result.limits)
 
 
 def test_nineteen_of_twenty_draws_count() -> None:
-    assert not Attempt(heads=1, block_size=1, key_width=1, separated=18, draws=20).passes
-    assert Attempt(heads=1, block_size=1, key_width=1, separated=19, draws=20).passes
+    assert not WidthTrial(heads=1, matching_size=1, key_width=1, separated=18, draws=20).passes
+    assert WidthTrial(heads=1, matching_size=1, key_width=1, separated=19, draws=20).passes
     assert DRAWS == 20
 
 
@@ -135,15 +135,15 @@ def test_smallest_stops_where_no_width_works() -> None:
     graph, x = permutation_graph(64, seed=0), gaussian(64, 16, seed=0)
     result = smallest(Problem(graph, x), threshold="paper", seed=0)
     assert result.best is result.layer is result.certificate is None
-    assert not result.attempts
-    assert len(result.limits) == len(default_block_sizes(graph, 16))
+    assert not result.trials
+    assert len(result.limits) == len(default_matching_sizes(graph, 16))
     assert not any(found.separates("paper") for found in result.limits)
 
 
 def test_one_head_for_each_relation_is_the_budget_to_beat() -> None:
-    graph, x = permutation_graph(100, seed=0), gaussian(100, 128, seed=0)
+    graph, x = permutation_graph(48, seed=0), gaussian(48, 96, seed=0)
     result = smallest(Problem(graph, x), threshold="best", seed=0)
-    assert result.best == Attempt(heads=100, block_size=1, key_width=1, separated=DRAWS, draws=DRAWS)
+    assert result.best == WidthTrial(heads=48, matching_size=1, key_width=1, separated=DRAWS, draws=DRAWS)
     assert result.certified == DRAWS
 
 

@@ -11,7 +11,7 @@ import pytest
 from manyheads import InputError, construct, one_hot, permutation_graph
 from manyheads.certificate import certify
 from manyheads.construct import RADEMACHER, Bernoulli
-from manyheads.construct.widths import (
+from manyheads.construct.one_hot_items import (
     binomial_width,
     chernoff_exponents,
     chernoff_width,

@@ -54,7 +54,7 @@ class BlockOptions:
             blocks = ", ".join(name for name in EXHIBITS if "block" in exhibit_named(name).work)
             raise InputError(f"--{option} goes with {blocks}")
 
-    def setting(self) -> BlockChoice:
+    def setting(self) -> BlockSelection:
         """The size, and the tables that were read to learn their names.
 
         Raises:
@@ -64,14 +64,14 @@ class BlockOptions:
 
         setting = SETTINGS[self.scale]
         if setting.tables and not self.embedding:
-            return BlockChoice(setting)
+            return BlockSelection(setting)
         found = [named_table(words, setting) for words in self.embedding or DEFAULT_TABLES[self.scale]]
         if len({table for table, _ in found}) < len(found):
             raise InputError("--embedding names a table twice")
         read = {table.embedding: rows for table, rows in found if rows is not None}
-        return BlockChoice(replace(setting, tables=tuple(table for table, _ in found)), read)
+        return BlockSelection(replace(setting, tables=tuple(table for table, _ in found)), read)
 
-    def trainers(self, chosen: BlockChoice, missing: Sequence[BlockRun]) -> dict[str, BlockTrainer]:
+    def trainers(self, chosen: BlockSelection, missing: Sequence[BlockRun]) -> dict[str, BlockTrainer]:
         """The trainers of the missing blocks, by embedding; a default table that is needed is read now.
 
         Raises:
@@ -114,7 +114,7 @@ class BlockOptions:
 
 
 @dataclass(frozen=True)
-class BlockChoice:
+class BlockSelection:
     """A setting, and the rows of those of its tables that were read."""
 
     setting: BlockSetting

@@ -1,8 +1,7 @@
-"""Vocabulary: a layer's items by their names, and what attends to what among them."""
+"""Vocabulary: the items of a layer by their names, and the pairs among them that it recognises."""
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,13 +12,20 @@ from numpy import ndarray
 
 from manyheads.errors import InputError
 from manyheads.layer.layer import Layer
-
-MARKS = ("", "Ġ", "▁", " ")  # how tokenisers write that a word begins here
+from manyheads.problem.embedding import near_names, places_of
 
 
 @dataclass(frozen=True)
-class Attention:
-    """A pair whose score exceeds the threshold, by the margin; the head contributes most."""
+class RecognisedPair:
+    """A pair whose score exceeds the threshold.
+
+    Attributes:
+        source: The item that attends.
+        target: The item that it attends to.
+        score: The layer's score of the pair.
+        margin: The score minus the threshold.
+        head: The head that contributes most to the score.
+    """
 
     source: int
     target: int
@@ -30,7 +36,16 @@ class Attention:
 
 @dataclass(frozen=True, eq=False)
 class Vocabulary:
-    """A layer, the rows of all items it may meet, and their names."""
+    """A layer with the rows of all items, and their names.
+
+    Args:
+        layer: The layer.
+        embedding: The rows of the items, as wide as the layer reads.
+        labels: The items' names in the order of the rows, or None.
+
+    Raises:
+        InputError: The width of the rows or the number of labels is wrong.
+    """
 
     layer: Layer
     embedding: Float[ndarray, "items d_model"]
@@ -48,40 +63,54 @@ class Vocabulary:
         return str(item) if self.labels is None else self.labels[item]
 
     def items(self, words: Sequence[str]) -> list[int]:
-        """The words' items in their order, none twice; a word that has none is refused with the nearest that do."""
+        """The items of words, in the order of the words and none twice.
+
+        Raises:
+            InputError: A word has no item. The message names the nearest words that have one.
+        """
         found: dict[int, None] = {}
         for word in words:
-            known = [self._numbers[mark + word] for mark in MARKS if mark + word in self._numbers]
+            known = places_of(word, self._numbers)
             if not known:
                 raise InputError(f"there is no item {word!r}{self._nearest(word)}")
             found.update(dict.fromkeys(known))
         return list(found)
 
-    def within(self, items: Sequence[int]) -> list[Attention]:
-        """What attends to what in the context of these items, the widest margins first."""
+    def within(self, items: Sequence[int]) -> list[RecognisedPair]:
+        """The recognised pairs in the context of these items, widest margins first."""
         return self._passing(self.layer.head_scores(self.embedding[list(items)]), items, items)
 
-    def all_from(self, sources: Sequence[int]) -> list[Attention]:
-        """All items that the sources attend to, whatever the context."""
+    def all_from(self, sources: Sequence[int]) -> list[RecognisedPair]:
+        """The recognised pairs of these sources with any item, in every context.
+
+        Raises:
+            InputError: The layer's rule looks at the context.
+        """
         self._require_context_blind()
         heads = self._queries[:, list(sources)] @ self._keys.swapaxes(1, 2)
         return self._passing(heads, sources, range(len(self.embedding)))
 
-    def all_to(self, targets: Sequence[int]) -> list[Attention]:
-        """All items that attend to the targets, whatever the context."""
+    def all_to(self, targets: Sequence[int]) -> list[RecognisedPair]:
+        """The recognised pairs of any item with these targets, in every context.
+
+        Raises:
+            InputError: The layer's rule looks at the context.
+        """
         self._require_context_blind()
         heads = self._queries @ self._keys[:, list(targets)].swapaxes(1, 2)
         return self._passing(heads, range(len(self.embedding)), targets)
 
     def _passing(
         self, heads: Float64[ndarray, "heads n k"], sources: Sequence[int], targets: Sequence[int]
-    ) -> list[Attention]:
+    ) -> list[RecognisedPair]:
         rule, key_width = self.layer.rule, self.layer.key_width
         scores = rule.join(heads, key_width=key_width)
         margins = scores - self.layer.threshold
         strongest = rule.contributions(heads, key_width=key_width).argmax(axis=0)
         found = [
-            Attention(int(sources[p]), int(targets[q]), float(scores[p, q]), float(margins[p, q]), int(strongest[p, q]))
+            RecognisedPair(
+                int(sources[p]), int(targets[q]), float(scores[p, q]), float(margins[p, q]), int(strongest[p, q])
+            )
             for p, q in zip(*np.nonzero(margins > 0), strict=True)
         ]
         return sorted(found, key=lambda one: -one.margin)
@@ -93,8 +122,8 @@ class Vocabulary:
             )
 
     def _nearest(self, word: str) -> str:
-        near = difflib.get_close_matches(word, [name.lstrip("Ġ▁ ") for name in self._numbers], n=3)
-        return f": did you mean {' or '.join(map(repr, dict.fromkeys(near)))}?" if near else ""
+        near = near_names(word, self._numbers)
+        return f": did you mean {' or '.join(map(repr, near))}?" if near else ""
 
     @cached_property
     def _numbers(self) -> dict[str, int]:
