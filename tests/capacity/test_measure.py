@@ -77,6 +77,22 @@ def test_measuring_again_trains_nothing_and_says_the_same(store: Store) -> None:
     assert {watch.trained for watch in seen} == {0}
 
 
+def test_a_store_may_be_a_file_or_nothing(tmp_path: Path) -> None:
+    how = {"protocol": PROTOCOL, "heads": (2,), "seeds": 2, "goal": GOAL}
+    path, seen = tmp_path / "s.db", list[MeasureProgress]()
+    kept, again = measure(TASK, store=path, **how), measure(TASK, store=str(path), progress=seen.append, **how)
+    assert kept == again == measure(TASK, **how)
+    assert {one.trained for one in seen} == {0}
+    with Store.write(path) as store:  # it was closed
+        assert len(store.records()) == kept.runs
+
+
+def test_a_goal_without_a_score_makes_no_store(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no F1"):
+        measure(replace(TASK, objective="values"), store=tmp_path / "s.db", heads=(1,), seeds=1)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_budget_of_runs_is_kept_and_taken_up_again(store: Store) -> None:
     other = Store.write(store.path.with_name("whole.db"))
     whole = measure(TASK, store=other, protocol=PROTOCOL, heads=HEADS, seeds=3, goal=GOAL)
