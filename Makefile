@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml constraints.txt native/CMakeLists.txt $(wildcard native/*/*.cpp native/*/*.hpp)
 
-.PHONY: help demo test lint types imports unit sanitize platforms stub bench clean
+.PHONY: help demo test test-long lint types imports unit sanitize platforms faults stub bench clean
 
 help: ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -26,8 +26,14 @@ $(VENV)/.dev: $(SOURCES) | $(BIN)/python
 demo: $(VENV)/.core ## measure a capacity, refute a layer that passes, certify one that holds; leaves pictures in demo-output/
 	$(BIN)/python examples/demo.py demo-output
 
-test: $(VENV)/.dev ## everything CI runs; the tests, and beside them what leaves a core idle for minutes
-	$(MAKE) --jobs=2 --output-sync unit sanitize types imports lint
+test: $(VENV)/.dev ## the tests, types, imports and style: what a change must pass; about 5 minutes on two cores
+	$(MAKE) --jobs=2 --output-sync types imports lint
+	$(MAKE) unit
+
+test-long: $(VENV)/.dev ## what is long and changes rarely: sanitizers, every instruction set of a wheel, planted faults
+	$(MAKE) sanitize
+	$(MAKE) platforms
+	$(MAKE) faults
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -48,13 +54,16 @@ sanitize: $(VENV)/.dev ## test the compiled parts under address and undefined-be
 platforms: $(VENV)/.dev ## build the wheel and test each of its instruction sets; arm64 too, where qemu is installed
 	bash native/tests/platforms.sh $(BIN)/python
 
+faults: $(VENV)/.dev ## plant each fault of tests/support/faults.py and see that the tests find it
+	$(BIN)/python tests/support/faults.py
+
 stub: $(VENV)/.dev ## write src/manyheads/_native.pyi, the types of the compiled module
 	$(BIN)/python native/bindings/stub.py
 
 bench: $(VENV)/.dev ## every benchmark, with PyTorch and JAX as peers; some minutes on a quiet machine
 	$(BIN)/pip install --quiet -c constraints.txt -e '.[bench]'
 	for script in packing certify compile measure block; do $(BIN)/python benchmarks/$$script.py || exit 1; done
-	$(BIN)/manyheads bench
+	$(BIN)/python -m benchmarks.bench
 
 clean: ## remove what make made
 	rm -rf $(VENV) build dist demo-output

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from manyheads.capacity import measure
 from manyheads.machine import cores, machine
-from manyheads.sweep import Ended, LayerTrainer, Store, Workers, dask, sweep, threads
+from manyheads.sweep import LayerTrainer, Record, Store, Workers, dask, sweep, threads
 from manyheads.sweep.store.record import COLUMNS
 from manyheads.training import Protocol, Run, Task, train
 
@@ -71,7 +71,7 @@ def on_dask() -> None:
 class Timed(LayerTrainer):
     """Says how long the whole of the training took, by the clock and of a core's time."""
 
-    def train(self, run: Run, *, time_limit: float | None, keep_going: Callable[[], bool]) -> Ended:
+    def train(self, run: Run, *, time_limit: float | None, keep_going: Callable[[], bool]) -> Record:
         """Train, with a clock beside it."""
         clock, core = time.perf_counter(), time.thread_time()
         ended = super().train(run, time_limit=time_limit, keep_going=keep_going)

@@ -20,11 +20,11 @@ from rich.console import Console
 from rich.table import Table
 
 from manyheads import Graph, power_law_graph, random_graph
-from manyheads.construct.matching import equitable_matchings, lemma_matchings
+from manyheads.construct.matchings import equitable_matchings, lemma_matchings
 
 T = TypeVar("T")
 LIMIT = 10  # seconds for each packing of the large graphs
-BLOCK_SIZES = (64, 512, 4096)
+MATCHING_SIZES = (64, 512, 4096)
 
 
 def best_of(runs: int, work: Callable[[], T]) -> tuple[float, T]:
@@ -46,15 +46,15 @@ def packing(graphs: dict[str, Graph]) -> Table:
         "graph", "m'", "Δ", "B", "heads", "sizes", f"seconds (limit {LIMIT:g})", "Lemma B.8 heads", "at most ⌈m'/B⌉ + Δ"
     )
     for name, graph in graphs.items():
-        for block_size in BLOCK_SIZES:
-            seconds, heads = best_of(3, partial(equitable_matchings, graph, block_size=block_size))
+        for matching_size in MATCHING_SIZES:
+            seconds, heads = best_of(3, partial(equitable_matchings, graph, matching_size=matching_size))
             sizes = np.bincount(heads)
-            lemma = lemma_matchings(graph, block_size=block_size).max() + 1
-            most = -(-graph.relations // block_size) + graph.max_degree
+            lemma = lemma_matchings(graph, matching_size=matching_size).max() + 1
+            most = -(-graph.relations // matching_size) + graph.max_degree
             assert are_matchings(graph, heads)
             assert sizes.max() - sizes.min() <= 1
-            assert len(sizes) == max(graph.max_degree, -(-graph.relations // block_size))
-            row = (graph.relations, graph.max_degree, block_size, len(sizes))
+            assert len(sizes) == max(graph.max_degree, -(-graph.relations // matching_size))
+            row = (graph.relations, graph.max_degree, matching_size, len(sizes))
             spread = f"{sizes.min()}–{sizes.max()}"
             table.add_row(name, *(f"{n:,}" for n in row), spread, f"{seconds:.3f}", f"{lemma:,}", f"{most:,}")
     return table
@@ -68,7 +68,7 @@ def against_rustworkx(graphs: dict[str, Graph]) -> Table:
         bipartite.add_nodes_from(range(2 * graph.items))
         edges = zip(graph.sources.tolist(), (graph.targets + graph.items).tolist(), strict=True)
         bipartite.add_edges_from_no_data(list(edges))
-        ours, heads = best_of(3, partial(equitable_matchings, graph, block_size=graph.relations))
+        ours, heads = best_of(3, partial(equitable_matchings, graph, matching_size=graph.relations))
         theirs, colours = best_of(1, partial(rustworkx.graph_bipartite_edge_color, bipartite))
         assert len(np.unique(heads)) == len(set(colours.values())) == graph.max_degree
         counts = (f"{graph.relations:,}", f"{graph.max_degree:,}")

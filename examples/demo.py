@@ -7,7 +7,6 @@ leaves two pictures, the certified layer, its graph, its embedding and every res
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +16,7 @@ import numpy as np
 from manyheads import Certificate, Graph, Layer, certify, train
 from manyheads.capacity import Capacity, Goal, measure
 from manyheads.drawing.capacity import draw_capacity
-from manyheads.drawing.certificate import Scores, draw_scores
+from manyheads.drawing.layer_pictures import Scores, draw_scores
 from manyheads.drawing.style import save
 from manyheads.files import write_embedding, write_graph, write_layer
 from manyheads.sweep import Record, Store
@@ -76,7 +75,7 @@ def seeming(records: list[Record]) -> Run | None:
     """The smallest run that passed the paper's test although it decides some pair wrong."""
     passed = []
     for record in records:
-        heads, width, seed = (json.loads(record.run)[name] for name in ("heads", "key_width", "seed"))
+        heads, width, seed = (record.run[name] for name in ("heads", "key_width", "seed"))
         run = Run(TASK, heads=heads, key_width=width, seed=seed)
         if run.id == record.id and (record.score("micro_f1") or 0) >= PASSING and record.score("exact_errors"):
             passed.append(run)

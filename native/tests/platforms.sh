@@ -28,21 +28,25 @@ if [ "$wanted" != baseline ] && command -v objdump >/dev/null; then
     [ "$(uses _kernels_v3 ymm)" != 0 ] && [ "$(uses _kernels_v4 zmm)" != 0 ] || { echo "v3 or v4 does not use its registers"; exit 1; }
 fi
 
-cat > "$work/run.py" <<'PYTHON'
-import os, sys
+# In an editable install, a finder would import the ordinary build, also in the processes that the tests start. Python
+# imports sitecustomize after it has set up that finder.
+mkdir "$work/hook"
+cat > "$work/hook/sitecustomize.py" <<'PYTHON'
+import sys
 
 sys.meta_path[:] = [finder for finder in sys.meta_path if "Redirecting" not in type(finder).__name__]
-sys.path.insert(0, sys.argv[1])
-os.environ["PYTHONPATH"] = sys.argv[1]  # before the editable install, also in the processes that the tests start
-import pytest
+PYTHON
+export PYTHONPATH="$work/hook:$work/site"
+"$python" - "$work/site" <<'PYTHON'
+import sys
 
 from manyheads import _cpu
 
 assert _cpu.__file__.startswith(sys.argv[1]), _cpu.__file__
 print(f"the wheel has {', '.join(_cpu.built)}; this CPU can run {', '.join(_cpu.supported)}")
-sys.exit(pytest.main(["-p", "no:cacheprovider", "-o", "addopts=-q --import-mode=importlib", *sys.argv[2:]]))
 PYTHON
-"$python" "$work/run.py" "$work/site" $(find tests -name 'test_native_isa.py')
+"$python" -m pytest -p no:cacheprovider -o "addopts=-q --import-mode=importlib" $(find tests -name 'test_native_isa.py')
+unset PYTHONPATH
 
 if ! { command -v aarch64-linux-gnu-g++ && command -v qemu-aarch64; } >/dev/null; then
     echo "arm64: not run (it needs g++-aarch64-linux-gnu and qemu-user)"

@@ -28,19 +28,16 @@ trap 'rm -rf "$work"' EXIT
 export ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 "$work/build/tests/unit_tests"
 
-# In an editable install, a finder would import the ordinary build. It has to be removed before manyheads is imported.
-cat > "$work/run.py" <<'PYTHON'
+# In an editable install, a finder would import the ordinary build, also in the processes that the tests start. Python
+# imports sitecustomize after it has set up that finder.
+mkdir "$work/hook"
+cat > "$work/hook/sitecustomize.py" <<'PYTHON'
 import sys
 
 sys.meta_path[:] = [finder for finder in sys.meta_path if "Redirecting" not in type(finder).__name__]
-sys.path.insert(0, sys.argv[1])
-import pytest
-
-from manyheads import _kernels_native
-
-assert _kernels_native.__file__.startswith(sys.argv[1]), _kernels_native.__file__
-# without the type checks of the ordinary run: their hook would have to be there before the import above
-sys.exit(pytest.main(["-p", "no:cacheprovider", "-o", "addopts=-q --import-mode=importlib --capture=no", *sys.argv[2:]]))
 PYTHON
-
-LD_PRELOAD="$asan $(library libstdc++.so)" "$python" "$work/run.py" "$work/site" "${tests[@]}"
+export PYTHONPATH="$work/hook:$work/site"
+export LD_PRELOAD="$asan $(library libstdc++.so)"
+loaded=$("$python" -c "from manyheads import _kernels_native; print(_kernels_native.__file__)")
+[[ "$loaded" == "$work/site/"* ]] || { echo "sanitizers: not the build with sanitizers was imported, but $loaded"; exit 1; }
+"$python" -m pytest -p no:cacheprovider -o "addopts=-q --import-mode=importlib --capture=no" "${tests[@]}"

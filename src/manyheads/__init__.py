@@ -5,87 +5,84 @@ from typing import TYPE_CHECKING
 from manyheads.lazy import on_demand
 
 if TYPE_CHECKING:
-    from manyheads import construct
-    from manyheads.block import BlockOutcome, BlockRun, frozen_table, train_blocks
-    from manyheads.capacity import Budget, Capacity, Goal, measure
-    from manyheads.certificate import Certificate, certify
-    from manyheads.errors import InputError
-    from manyheads.files import (
-        read_embedding,
-        read_graph,
-        read_layer,
-        write_embedding,
-        write_export,
-        write_graph,
-        write_layer,
-    )
-    from manyheads.layer.layer import Layer
-    from manyheads.planning import Plan, audit, plan
-    from manyheads.problem.embedding_generators import gaussian, one_hot, sparse_binary
-    from manyheads.problem.graph import Graph, graph_from_networkx, graph_from_rustworkx
-    from manyheads.problem.graph_generators import (
-        permutation_graph,
-        positional_graph,
-        power_law_graph,
-        random_graph,
-        regular_graph,
-        star_graph,
-    )
-    from manyheads.sweep import Store
-    from manyheads.training import Outcome, Protocol, Run, Task, step_limit, train
+    from manyheads import construct as construct
+    from manyheads.block import BlockOutcome as BlockOutcome
+    from manyheads.block import BlockRun as BlockRun
+    from manyheads.block import frozen_table as frozen_table
+    from manyheads.block import train_blocks as train_blocks
+    from manyheads.capacity import Budget as Budget
+    from manyheads.capacity import Capacity as Capacity
+    from manyheads.capacity import Goal as Goal
+    from manyheads.capacity import measure as measure
+    from manyheads.certificate import Certificate as Certificate
+    from manyheads.certificate import certify as certify
+    from manyheads.certificate.exclusion import Exclusion as Exclusion
+    from manyheads.certificate.exclusion import exclude as exclude
+    from manyheads.errors import InputError as InputError
+    from manyheads.files import read_embedding as read_embedding
+    from manyheads.files import read_graph as read_graph
+    from manyheads.files import read_layer as read_layer
+    from manyheads.files import write_embedding as write_embedding
+    from manyheads.files import write_export as write_export
+    from manyheads.files import write_graph as write_graph
+    from manyheads.files import write_layer as write_layer
+    from manyheads.fitting import FitOptions as FitOptions
+    from manyheads.fitting import FitResult as FitResult
+    from manyheads.fitting import fit as fit
+    from manyheads.fitting import grow as grow
+    from manyheads.fitting import smallest_fit as smallest_fit
+    from manyheads.layer.layer import Layer as Layer
+    from manyheads.layer.rules import Rule as Rule
+    from manyheads.layer.rules import register_rule as register_rule
+    from manyheads.planning import Plan as Plan
+    from manyheads.planning import audit as audit
+    from manyheads.planning import plan as plan
+    from manyheads.problem.embedding import Embedding as Embedding
+    from manyheads.problem.embedding_generators import gaussian as gaussian
+    from manyheads.problem.embedding_generators import one_hot as one_hot
+    from manyheads.problem.embedding_generators import sparse_binary as sparse_binary
+    from manyheads.problem.embedding_kinds import EmbeddingKind as EmbeddingKind
+    from manyheads.problem.embedding_kinds import register_embedding_kind as register_embedding_kind
+    from manyheads.problem.graph import Graph as Graph
+    from manyheads.problem.graph import graph_from_networkx as graph_from_networkx
+    from manyheads.problem.graph import graph_from_rustworkx as graph_from_rustworkx
+    from manyheads.problem.graph_generators import permutation_graph as permutation_graph
+    from manyheads.problem.graph_generators import positional_graph as positional_graph
+    from manyheads.problem.graph_generators import power_law_graph as power_law_graph
+    from manyheads.problem.graph_generators import random_graph as random_graph
+    from manyheads.problem.graph_generators import regular_graph as regular_graph
+    from manyheads.problem.graph_generators import star_graph as star_graph
+    from manyheads.problem.graph_kinds import GraphKind as GraphKind
+    from manyheads.problem.graph_kinds import register_graph_kind as register_graph_kind
+    from manyheads.problem.problem import Problem as Problem
+    from manyheads.sweep import Store as Store
+    from manyheads.training import Outcome as Outcome
+    from manyheads.training import Protocol as Protocol
+    from manyheads.training import Run as Run
+    from manyheads.training import Task as Task
+    from manyheads.training import step_limit as step_limit
+    from manyheads.training import train as train
 
-__all__ = [
-    "BlockOutcome",
-    "BlockRun",
-    "Budget",
-    "Capacity",
-    "Certificate",
-    "Goal",
-    "Graph",
-    "InputError",
-    "Layer",
-    "Outcome",
-    "Plan",
-    "Protocol",
-    "Run",
-    "Store",
-    "Task",
-    "audit",
-    "certify",
-    "construct",
-    "frozen_table",
-    "gaussian",
-    "graph_from_networkx",
-    "graph_from_rustworkx",
-    "measure",
-    "one_hot",
-    "permutation_graph",
-    "plan",
-    "positional_graph",
-    "power_law_graph",
-    "random_graph",
-    "read_embedding",
-    "read_graph",
-    "read_layer",
-    "regular_graph",
-    "sparse_binary",
-    "star_graph",
-    "step_limit",
-    "train",
-    "train_blocks",
-    "write_embedding",
-    "write_export",
-    "write_graph",
-    "write_layer",
-]
-
-# The rooms are opened when a name is first asked for, so that `manyheads --help` does not wait for numpy and scipy.
+# A room is imported when one of its names is first used: `manyheads --help` must not wait for numpy and scipy.
 _ROOMS = {
-    "block": ("BlockOutcome", "BlockRun", "frozen_table", "train_blocks"),
-    "capacity": ("Budget", "Capacity", "Goal", "measure"),
-    "certificate": ("Certificate", "certify"),
+    "block": (
+        "BlockOutcome",
+        "BlockRun",
+        "frozen_table",
+        "train_blocks",
+    ),
+    "capacity": (
+        "Budget",
+        "Capacity",
+        "Goal",
+        "measure",
+    ),
+    "certificate": (
+        "Certificate",
+        "certify",
+    ),
+    "certificate.exclusion": ("Exclusion", "exclude"),
     "construct": (),
-    "problem.embedding_generators": ("gaussian", "one_hot", "sparse_binary"),
     "errors": ("InputError",),
     "files": (
         "read_embedding",
@@ -96,6 +93,38 @@ _ROOMS = {
         "write_graph",
         "write_layer",
     ),
+    "fitting": (
+        "FitOptions",
+        "FitResult",
+        "fit",
+        "grow",
+        "smallest_fit",
+    ),
+    "layer.layer": ("Layer",),
+    "layer.rules": (
+        "Rule",
+        "register_rule",
+    ),
+    "planning": (
+        "Plan",
+        "audit",
+        "plan",
+    ),
+    "problem.embedding": ("Embedding",),
+    "problem.embedding_generators": (
+        "gaussian",
+        "one_hot",
+        "sparse_binary",
+    ),
+    "problem.embedding_kinds": (
+        "EmbeddingKind",
+        "register_embedding_kind",
+    ),
+    "problem.graph": (
+        "Graph",
+        "graph_from_networkx",
+        "graph_from_rustworkx",
+    ),
     "problem.graph_generators": (
         "permutation_graph",
         "positional_graph",
@@ -104,14 +133,24 @@ _ROOMS = {
         "regular_graph",
         "star_graph",
     ),
-    "problem.graph": ("Graph", "graph_from_networkx", "graph_from_rustworkx"),
-    "layer.layer": ("Layer",),
-    "planning": ("Plan", "audit", "plan"),
+    "problem.graph_kinds": (
+        "GraphKind",
+        "register_graph_kind",
+    ),
+    "problem.problem": ("Problem",),
     "sweep": ("Store",),
-    "training": ("Outcome", "Protocol", "Run", "Task", "step_limit", "train"),
+    "training": (
+        "Outcome",
+        "Protocol",
+        "Run",
+        "Task",
+        "step_limit",
+        "train",
+    ),
 }
+__all__ = sorted(["construct", *(name for names in _ROOMS.values() for name in names)])
 __getattr__ = on_demand(__name__, _ROOMS)
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return list(__all__)

@@ -8,7 +8,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
-from functools import lru_cache
+from functools import cached_property
 from operator import index
 from typing import TYPE_CHECKING
 
@@ -36,15 +36,10 @@ class Identified(ABC):
     def fields(self) -> Mapping[str, object]:
         """Every field that decides the result, defaults resolved, and the version of the protocol."""
 
-    @property
+    @cached_property  # a sweep asks for the ids of its runs many times
     def id(self) -> str:
         """16 hexadecimal digits of the SHA-256 of the fields: equal fields have equal ids on every machine."""
-        return _id(self)
-
-
-@lru_cache(maxsize=1 << 16)  # a sweep asks for the ids of its runs again and again
-def _id(run: Identified) -> str:
-    return fields_id(run.fields)
+        return fields_id(self.fields)
 
 
 def normalise_numbers(run: DataclassInstance) -> None:

@@ -197,7 +197,7 @@ def test_blocks_go_through_sweep_and_store(tmp_path: Path) -> None:
         (alone,) = train_blocks([run], table=table)
         assert alone.test is not None
         assert (record.engine, record.status, record.steps) == ("folded-cpu", "limit", 20)
-        assert json.loads(record.run) == run.fields
+        assert record.run == run.fields
         assert record.score("accuracy") == alone.test.accuracy
         assert record.score("null_rate") == alone.test.null_rate
         assert record.score("best_validation") == max(check.accuracy for check in alone.curve)
@@ -232,5 +232,5 @@ def test_without_torch_one_sentence_says_what_to_install(monkeypatch: pytest.Mon
     monkeypatch.setitem(sys.modules, "manyheads.block.block_batch", None)
     with pytest.raises(InputError, match=r"install manyheads\[torch\]"):
         train_blocks([TINY])
-    monkeypatch.setattr("manyheads.sweep.block_trainer.find_spec", lambda name: None)
+    monkeypatch.setattr("manyheads.sweep.trainers.find_spec", lambda name: None)
     assert BlockTrainer().refusal(TINY) == "a block needs torch: install manyheads[torch]"

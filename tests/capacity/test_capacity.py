@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from statsmodels.stats.weightstats import DescrStatsW
 
 from manyheads import InputError
-from manyheads.capacity import Point, fit_affine, fit_through_origin, points, threshold
+from manyheads.capacity import Point, affine_regression, points, regression_through_origin, threshold
 from manyheads.capacity.thresholds import differs
 
 
@@ -92,7 +92,7 @@ def test_fits_are_statsmodels_fits(n: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     x = rng.uniform(1, 100, n)
     y = 1.2 * x + 3 + rng.standard_normal(n)
-    through, line = fit_through_origin(x, y), fit_affine(x, y)
+    through, line = regression_through_origin(x, y), affine_regression(x, y)
     origin, affine = sm.OLS(y, x).fit(), sm.OLS(y, sm.add_constant(x)).fit()
     np.testing.assert_allclose([through.slope, *through.slope_interval], [origin.params[0], *origin.conf_int()[0]])
     np.testing.assert_allclose(through.r_squared_uncentred, origin.rsquared)
@@ -107,6 +107,6 @@ def test_fits_are_statsmodels_fits(n: int, seed: int) -> None:
 
 def test_too_few_points_say_so() -> None:
     with pytest.raises(InputError, match="at least 3"):
-        fit_affine(np.array([1.0, 2.0]), np.array([1.0, 2.0]))
+        affine_regression(np.array([1.0, 2.0]), np.array([1.0, 2.0]))
     with pytest.raises(InputError, match="different x"):
-        fit_affine(np.array([1.0, 1.0, 1.0]), np.array([1.0, 2.0, 3.0]))
+        affine_regression(np.array([1.0, 1.0, 1.0]), np.array([1.0, 2.0, 3.0]))

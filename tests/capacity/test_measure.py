@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from dataclasses import replace
@@ -16,18 +15,18 @@ from manyheads import Graph, InputError, Protocol, Task, permutation_graph, rand
 from manyheads.capacity import (
     Budget,
     Goal,
-    Measured,
+    MeasuredProblem,
     MeasureProgress,
-    fit_laws,
+    law_regressions,
     measure,
     measure_protocol,
     points,
-    problems,
+    stored_problems,
     threshold,
 )
 from manyheads.capacity.measurement import predictions
 from manyheads.layer.rules import MAX, SOFTMAX, Rule
-from manyheads.sweep import LayerTrainer, Store, grid, sweep, threads
+from manyheads.sweep import LayerTrainer, Store, sweep, threads
 from manyheads.training import step_limit
 from manyheads.training.protocol import Objective
 
@@ -76,6 +75,22 @@ def test_measuring_again_trains_nothing_and_says_the_same(store: Store) -> None:
     again = measure(TASK, store=store, protocol=PROTOCOL, heads=HEADS, seeds=SEEDS, goal=GOAL, progress=seen.append)
     assert first == again
     assert {watch.trained for watch in seen} == {0}
+
+
+def test_a_store_may_be_a_file_or_nothing(tmp_path: Path) -> None:
+    how = {"protocol": PROTOCOL, "heads": (2,), "seeds": 2, "goal": GOAL}
+    path, seen = tmp_path / "s.db", list[MeasureProgress]()
+    kept, again = measure(TASK, store=path, **how), measure(TASK, store=str(path), progress=seen.append, **how)
+    assert kept == again == measure(TASK, **how)
+    assert {one.trained for one in seen} == {0}
+    with Store.write(path) as store:  # it was closed
+        assert len(store.records()) == kept.runs
+
+
+def test_a_goal_without_a_score_makes_no_store(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no F1"):
+        measure(replace(TASK, objective="values"), store=tmp_path / "s.db", heads=(1,), seeds=1)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_budget_of_runs_is_kept_and_taken_up_again(store: Store) -> None:
@@ -140,7 +155,7 @@ def test_every_kind_is_measured(store: Store, graph: str, embedding: str) -> Non
         task, store=store, protocol=protocol, heads=(2,), seeds=(0, 1), budget=budget, workers=threads(1)
     )
     assert capacity.curve
-    assert {(record.status, json.loads(record.run)["graph"]) for record in store.records()} == {("limit", graph)}
+    assert {(record.status, record.run["graph"]) for record in store.records()} == {("limit", graph)}
 
 
 def test_the_search_starts_where_the_laws_say() -> None:
@@ -206,21 +221,21 @@ def test_a_store_tells_the_capacity_of_every_problem_in_it(store: Store) -> None
         measure(task, store=store, protocol=PROTOCOL, heads=HEADS, seeds=SEEDS, goal=GOAL)
         for task in (TASK, replace(TASK, embedding="gaussian:12"))
     )
-    sweep(grid(LIKE, {"seed": [7]}), store)  # one seed more at one point is no fuller point than all the others
-    found = problems(store.records(), GOAL)
+    sweep([changed(LIKE, seed=7)], store)  # one seed more at one point is no fuller point than all the others
+    found = stored_problems(store.records(), GOAL)
     assert [problem.fields["d_model"] for problem in found] == [8, 12]
     assert found[1].threshold == second.threshold
     assert found[1].runs == second.runs
     assert found[0].runs == first.runs + 1
-    assert found[1].measured == Measured(16, 16, 12, second.key_budget, second.heads)
+    assert found[1].measured == MeasuredProblem(16, 16, 12, second.key_budget, second.heads)
 
 
 def test_laws_are_fitted_with_both_logarithms() -> None:
     sizes = ((64, 16), (128, 16), (256, 32), (512, 32))
-    exact = [Measured(m, m, d, key_budget=round(m * np.log2(m) / d), heads=m // d) for m, d in sizes]
-    laws = {(law.quantity, law.against, law.through_origin): law.fit for law in fit_laws(exact)}
+    exact = [MeasuredProblem(m, m, d, key_budget=round(m * np.log2(m) / d), heads=m // d) for m, d in sizes]
+    laws = {(law.quantity, law.against, law.through_origin): law.regression for law in law_regressions(exact)}
     assert len(laws) == 6
     assert laws["D_K*", "m'·log2 m/d_model", True].slope == pytest.approx(1)
     assert laws["D_K*", "m'·ln m/d_model", True].slope == pytest.approx(1 / np.log(2))
     assert laws["h*", "m'/d_model", False].slope == pytest.approx(1)
-    assert fit_laws(exact[:2]) == []
+    assert law_regressions(exact[:2]) == []

@@ -15,7 +15,7 @@ from manyheads import Graph, Layer
 from manyheads.certificate import certify, projection
 from manyheads.certificate.pairwise import tile_scores
 from manyheads.certificate.projection import project
-from manyheads.certificate.softmax.share_bounds import softmax_rounding
+from manyheads.certificate.softmax.pair_bounds import softmax_rounding
 from manyheads.layer.rules import MAX, rule_named
 from manyheads.problem.problem import Problem
 

@@ -17,17 +17,18 @@ from manyheads.certificate import certify, projection
 from manyheads.certificate.projection import project
 from manyheads.certificate.softmax import examination as softmax
 from manyheads.certificate.softmax.branching import branch_largest, branch_smallest, reach
-from manyheads.certificate.softmax.crowding import crowded_out
+from manyheads.certificate.softmax.examination import counted_failures
 from manyheads.certificate.softmax.frontier import Frontier
-from manyheads.certificate.softmax.pair_search import (
+from manyheads.certificate.softmax.pair_bounds import (
     PairProblems,
+    extreme_sums,
     head_extremes,
     largest_scores,
     pair_problems,
+    score_bounds,
     secant,
     smallest_scores,
 )
-from manyheads.certificate.softmax.share_bounds import extreme_sums, score_bounds
 from manyheads.problem.problem import Problem
 
 
@@ -248,25 +249,25 @@ def test_a_range_is_judged_at_both_its_ends(
     seed=st.integers(0, 2**32 - 1),
 )
 @settings(max_examples=150, deadline=None)
-def test_counting_accuses_only_the_guilty(
+def test_counting_finds_only_pairs_that_are_wrong(
     items: int, heads: int, density: float, ends: Range, threshold: float, seed: int
 ) -> None:
     lengths = (min(*ends, items), min(max(ends), items))
     adjacency = np.random.default_rng(seed).random((items, items)) < density
     graph = Graph(items, *np.nonzero(adjacency))
     layer = logit_layer(random_logits(heads, items, scale=1.0, seed=seed), threshold)
-    accused = {relation: suspect for suspect, relation in crowded_out(layer, Problem(graph, one_hot(items)), lengths)}
-    for relation, suspect in accused.items():
-        context = list(dict.fromkeys([suspect.source, suspect.target, *suspect.others]))
+    failures = {relation: pair for pair, relation in counted_failures(layer, Problem(graph, one_hot(items)), lengths)}
+    for relation, pair in failures.items():
+        context = list(dict.fromkeys([pair.source, pair.target, *pair.others]))
         assert len(context) == lengths[1 if relation else 0]
-        assert adjacency[suspect.source, suspect.target] == relation
-        score = layer.scores(one_hot(items)[context])[0, context.index(suspect.target)]
-        assert score == pytest.approx(suspect.score, abs=1e-12)
+        assert adjacency[pair.source, pair.target] == relation
+        score = layer.scores(one_hot(items)[context])[0, context.index(pair.target)]
+        assert score == pytest.approx(pair.score, abs=1e-12)
         assert score <= threshold + 1e-12 if relation else score > threshold - 1e-12
     strangers = (~adjacency).sum(axis=1)[~adjacency.diagonal()]
-    assert (False in accused) == (strangers.max(initial=0) >= lengths[0] and threshold < heads / lengths[0])
+    assert (False in failures) == (strangers.max(initial=0) >= lengths[0] and threshold < heads / lengths[0])
     most = np.minimum(adjacency.sum(axis=1), lengths[1] - ~adjacency.diagonal()).max()
-    assert (True in accused) == bool(most and threshold >= heads / most)
+    assert (True in failures) == bool(most and threshold >= heads / most)
 
 
 def test_equal_shares_are_decided_by_counting_alone() -> None:

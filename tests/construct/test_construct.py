@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from manyheads import Graph, InputError, Layer, construct, gaussian, one_hot, permutation_graph
 from manyheads.certificate import certify
 from manyheads.construct import RADEMACHER, Bernoulli, ConditionWarning
-from manyheads.problem.incoherence import realised_incoherence
+from manyheads.problem.incoherence import realised_profile
 from manyheads.problem.problem import Problem
 
 # by name, layers that must certify
@@ -42,26 +42,26 @@ def one_hot_with_signs() -> tuple[Layer, np.ndarray, Graph]:
 @case
 def compressive() -> tuple[Layer, np.ndarray, Graph]:
     graph, x = permutation_graph(300, seed=0), gaussian(300, 256, seed=0)
-    return construct.compressive(Problem(graph, x), key_width=600, seed=0, block_size=64), x, graph
+    return construct.compressive(Problem(graph, x), key_width=600, seed=0, matching_size=64), x, graph
 
 
 @case
 def one_head_for_each_relation() -> tuple[Layer, np.ndarray, Graph]:
     graph, x = permutation_graph(300, seed=0), gaussian(300, 256, seed=0)
-    return construct.compressive(Problem(graph, x), key_width=1, seed=0, block_size=1), x, graph
+    return construct.compressive(Problem(graph, x), key_width=1, seed=0, matching_size=1), x, graph
 
 
 @case
 def incoherent_of_another_length() -> tuple[Layer, np.ndarray, Graph]:
-    graph, x = permutation_graph(300, seed=0), 3 * gaussian(300, 256, seed=0)
-    return construct.incoherent(Problem(graph, x), key_width=700, seed=0), x, graph
+    graph, x = permutation_graph(100, seed=0), 3 * gaussian(100, 192, seed=0)
+    return construct.incoherent(Problem(graph, x), key_width=400, seed=0), x, graph
 
 
 @case
 def incoherent_with_bernoulli_words() -> tuple[Layer, np.ndarray, Graph]:
     graph, x = permutation_graph(40, seed=0), gaussian(40, 512, seed=0)
     return (
-        construct.incoherent(Problem(graph, x), key_width=2500, seed=0, block_size=4, signatures=Bernoulli(0.05)),
+        construct.incoherent(Problem(graph, x), key_width=2500, seed=0, matching_size=4, signatures=Bernoulli(0.05)),
         x,
         graph,
     )
@@ -111,7 +111,7 @@ def test_compressive_is_algorithm_1_letter_by_letter(items: int, d_model: int, s
     graph, x = permutation_graph(items, seed=1), gaussian(items, d_model, seed=2)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConditionWarning)
-        layer = construct.compressive(Problem(graph, x), key_width=width, seed=3, block_size=size)
+        layer = construct.compressive(Problem(graph, x), key_width=width, seed=3, matching_size=size)
     blocks = construct.split_sources(graph, size=size)
     assert sorted(np.concatenate([sources for sources, _ in blocks])) == list(range(items))
     assert max(len(sources) for sources, _ in blocks) <= size
@@ -133,7 +133,7 @@ def test_blocks_have_the_size_of_d_model_unless_told() -> None:
 def test_incoherent_on_one_hot_items_scores_as_construction_one() -> None:
     graph, x = permutation_graph(40, seed=0), one_hot(40)
     one = construct.one_hot(Problem(graph, x), key_width=50, seed=7, signatures=RADEMACHER)
-    three = construct.incoherent(Problem(graph, x), key_width=50, seed=7, block_size=40)
+    three = construct.incoherent(Problem(graph, x), key_width=50, seed=7, matching_size=40)
     np.testing.assert_array_equal(three.scores(x), one.scores(x))
     assert three.threshold == one.threshold == 25
     words = RADEMACHER.draw(40, 50, seed=7)
@@ -142,16 +142,16 @@ def test_incoherent_on_one_hot_items_scores_as_construction_one() -> None:
 
 def test_incoherent_is_blind_to_the_length_of_the_rows() -> None:
     graph, x = permutation_graph(50, seed=0), gaussian(50, 128, seed=0)
-    three = construct.incoherent(Problem(graph, 5 * x), key_width=20, seed=0, block_size=10)
-    two = construct.compressive(Problem(graph, x), key_width=20, seed=0, block_size=10)
+    three = construct.incoherent(Problem(graph, 5 * x), key_width=20, seed=0, matching_size=10)
+    two = construct.compressive(Problem(graph, x), key_width=20, seed=0, matching_size=10)
     np.testing.assert_allclose(three.scores(5 * x), two.scores(x), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("packing", ["equitable", "lemma"])
 def test_general_on_a_permutation_holds_what_compressive_holds(packing: construct.Packing) -> None:
     graph, x = permutation_graph(150, seed=0), gaussian(150, 100, seed=0)
-    two = construct.compressive(Problem(graph, x), key_width=12, seed=4, block_size=40)
-    four = construct.general(Problem(graph, x), key_width=12, seed=4, block_size=40, packing=packing)
+    two = construct.compressive(Problem(graph, x), key_width=12, seed=4, matching_size=40)
+    four = construct.general(Problem(graph, x), key_width=12, seed=4, matching_size=40, packing=packing)
     assert four.heads == two.heads == 4
     # the relations are dealt out otherwise, but every one is in exactly one head: the templates add up to the same
     np.testing.assert_allclose(four.query.sum(axis=0), two.query.sum(axis=0), atol=1e-5)
@@ -166,8 +166,8 @@ def test_the_equitable_packing_saves_heads_on_the_lemma() -> None:
     star = [[0, j] for j in range(1, 21)]
     graph = Graph(200, *np.array(star + [[30 + j, 100 + j] for j in range(60)]).T)
     x = gaussian(200, 256, seed=0)
-    equitable = construct.general(Problem(graph, x), key_width=1, seed=0, block_size=3)
-    lemma = construct.general(Problem(graph, x), key_width=1, seed=0, block_size=3, packing="lemma")
+    equitable = construct.general(Problem(graph, x), key_width=1, seed=0, matching_size=3)
+    lemma = construct.general(Problem(graph, x), key_width=1, seed=0, matching_size=3, packing="lemma")
     assert equitable.heads == max(20, -(-80 // 3)) == 27
     assert equitable.heads < lemma.heads <= 27 + 20
 
@@ -186,32 +186,32 @@ def test_softmax_as_published() -> None:
 
 def test_mended_softmax_certifies_where_the_published_one_does_not() -> None:
     graph, x = permutation_graph(64, seed=0), gaussian(64, 256, seed=0)
-    published = construct.softmax(Problem(graph, x), key_width=256, seed=0, block_size=16)
+    published = construct.softmax(Problem(graph, x), key_width=256, seed=0, matching_size=16)
     assert certify(published, Problem(graph, x), context_length=16).verdict == "refuted"
-    mended = construct.mended_softmax(Problem(graph, x), key_width=256, context_length=16, seed=0, block_size=16)
+    mended = construct.mended_softmax(Problem(graph, x), key_width=256, context_length=16, seed=0, matching_size=16)
     assert mended.certificate.holds
     assert mended.scale in [trial.scale for trial in mended.trials]
     low, high = max((trial.window for trial in mended.trials), key=lambda window: window[1] - window[0])
     assert mended.layer.threshold == pytest.approx((low + high) / 2)
 
 
-def test_incoherent_finds_the_largest_block_the_profile_admits() -> None:
-    graph, x = permutation_graph(200, seed=0), gaussian(200, 128, seed=0)
+def test_incoherent_finds_the_largest_matchings_the_profile_admits() -> None:
+    graph, x = permutation_graph(80, seed=0), gaussian(80, 96, seed=0)
     constants = construct.Constants(c2=1.0, c3=1.0)
-    choice = construct.block_by_profile(Problem(graph, x), constants=constants)
+    choice = construct.matchings_by_profile(Problem(graph, x), constants=constants)
     assert choice.theorem_applies
     assert constants.admit(choice.profile)
-    heads = -(-200 // choice.block_size)
-    assert choice.profile.block_size == choice.block_size > 1
-    one_head_less = construct.split_sources(graph, size=-(-200 // (heads - 1)))
-    assert not constants.admit(realised_incoherence(x, one_head_less))
-    fewer = construct.block_by_profile(Problem(graph, x), constants=construct.Constants(c2=0.8, c3=0.8))
-    assert fewer.block_size < choice.block_size
+    heads = -(-80 // choice.matching_size)
+    assert choice.profile.matching_size == choice.matching_size > 1
+    one_head_less = construct.split_sources(graph, size=-(-80 // (heads - 1)))
+    assert not constants.admit(realised_profile(x, one_head_less))
+    fewer = construct.matchings_by_profile(Problem(graph, x), constants=construct.Constants(c2=0.8, c3=0.8))
+    assert fewer.matching_size < choice.matching_size
     assert construct.incoherent(Problem(graph, x), key_width=2, seed=0).heads == heads
 
 
 def test_the_theorem_asks_for_all_three_numbers() -> None:
-    profile = construct.block_by_profile(Problem(permutation_graph(20, seed=0), gaussian(20, 64, seed=0))).profile
+    profile = construct.matchings_by_profile(Problem(permutation_graph(20, seed=0), gaussian(20, 64, seed=0))).profile
     log = math.log(20)
     edge = replace(profile, epsilon=0.5, rho=2.0 / log, gamma=3.0 / log)
     assert construct.Constants(c1=0.51, c2=2.01, c3=3.01).admit(edge)
@@ -220,25 +220,25 @@ def test_the_theorem_asks_for_all_three_numbers() -> None:
     assert not construct.Constants(c1=0.51, c2=2.01, c3=2.99).admit(edge)
 
 
-def test_a_block_found_by_certificate_says_that_the_theorem_does_not_apply() -> None:
+def test_matchings_found_by_certificate_say_that_the_theorem_does_not_apply() -> None:
     graph, x = permutation_graph(100, seed=0), gaussian(100, 256, seed=0)
-    by_profile = construct.block_by_profile(Problem(graph, x))
-    choice = construct.block_by_certificate(Problem(graph, x), key_width=800, seed=0)
+    by_profile = construct.matchings_by_profile(Problem(graph, x))
+    choice = construct.matchings_by_certificate(Problem(graph, x), key_width=800, seed=0)
     assert choice.certificate is not None
     assert choice.certificate.holds
-    assert choice.block_size > by_profile.block_size
+    assert choice.matching_size > by_profile.matching_size
     assert not choice.theorem_applies
 
 
-def test_where_no_block_is_incoherent_enough_the_theorem_does_not_apply() -> None:
+def test_where_no_matching_is_incoherent_enough_the_theorem_does_not_apply() -> None:
     graph, x = permutation_graph(100, seed=0), gaussian(100, 8, seed=0)
-    choice = construct.block_by_profile(Problem(graph, x))
-    assert (choice.block_size, choice.theorem_applies) == (1, False)
+    choice = construct.matchings_by_profile(Problem(graph, x))
+    assert (choice.matching_size, choice.theorem_applies) == (1, False)
     with pytest.warns(ConditionWarning, match="does not apply"):
         construct.incoherent(Problem(graph, x), key_width=2, seed=0)
-    refused = construct.block_by_certificate(Problem(graph, x), key_width=4, seed=0)
+    refused = construct.matchings_by_certificate(Problem(graph, x), key_width=4, seed=0)
     assert refused.certificate is not None
-    assert (refused.block_size, refused.certificate.verdict) == (1, "refuted")
+    assert (refused.matching_size, refused.certificate.verdict) == (1, "refuted")
 
 
 def test_calibrate_moves_the_threshold_into_the_window() -> None:
@@ -252,7 +252,7 @@ def test_calibrate_moves_the_threshold_into_the_window() -> None:
 @pytest.mark.parametrize("build", [construct.compressive, construct.softmax, construct.general, construct.incoherent])
 def test_a_seed_decides_everything(build: Callable[..., Layer]) -> None:
     graph, x = permutation_graph(90, seed=0), gaussian(90, 80, seed=0)
-    first, again, other = (build(Problem(graph, x), key_width=6, seed=seed, block_size=30) for seed in (5, 5, 6))
+    first, again, other = (build(Problem(graph, x), key_width=6, seed=seed, matching_size=30) for seed in (5, 5, 6))
     np.testing.assert_array_equal(first.query, again.query)
     np.testing.assert_array_equal(first.key, again.key)
     assert not np.array_equal(first.query, other.query)
@@ -282,7 +282,7 @@ def test_too_narrow_a_model_is_a_warning(build: Callable[..., Layer]) -> None:
 def test_a_dense_bernoulli_word_is_a_warning_in_construction_three() -> None:
     graph, x = permutation_graph(50, seed=0), gaussian(50, 128, seed=0)
     with pytest.warns(ConditionWarning, match="p ≤ 1/20"):
-        construct.incoherent(Problem(graph, x), key_width=4, seed=0, block_size=5, signatures=Bernoulli(0.1))
+        construct.incoherent(Problem(graph, x), key_width=4, seed=0, matching_size=5, signatures=Bernoulli(0.1))
 
 
 PERMUTATION, ROWS = permutation_graph(10, seed=0), gaussian(10, 64, seed=0)
@@ -297,17 +297,17 @@ LOUD = np.full((10, 64), np.nan, dtype=np.float32)
         (lambda: construct.compressive(Problem(PATH, ROWS), key_width=4, seed=0), "permutation"),
         (lambda: construct.softmax(Problem(PATH, ROWS), key_width=4, seed=0), "permutation"),
         (lambda: construct.incoherent(Problem(PATH, ROWS), key_width=4, seed=0), "permutation"),
-        (lambda: construct.block_by_profile(Problem(PATH, ROWS)), "permutation"),
+        (lambda: construct.matchings_by_profile(Problem(PATH, ROWS)), "permutation"),
         (lambda: construct.one_hot(Problem(PERMUTATION, ROWS), seed=0), "one-hot"),
         (lambda: construct.one_hot(Problem(PERMUTATION, one_hot(10)[::-1]), seed=0), "one-hot"),
         (lambda: construct.compressive(Problem(PERMUTATION, ROWS[:9]), key_width=4, seed=0), "10 items.*9 rows"),
         (lambda: construct.general(Problem(PATH, ROWS[:9]), key_width=4, seed=0), "10 items.*9 rows"),
         (lambda: construct.compressive(Problem(PERMUTATION, ROWS), key_width=0, seed=0), "key width.*not 0"),
         (lambda: construct.one_hot(Problem(PERMUTATION, one_hot(10)), key_width=0, seed=0), "key width.*not 0"),
-        (lambda: construct.general(Problem(PATH, ROWS), key_width=4, seed=0, block_size=0), "block size.*not 0"),
+        (lambda: construct.general(Problem(PATH, ROWS), key_width=4, seed=0, matching_size=0), "matching size.*not 0"),
         (lambda: construct.compressive(Problem(PERMUTATION, LOUD), key_width=4, seed=0), "NaN"),
         (lambda: construct.softmax(Problem(PERMUTATION, ROWS), key_width=4, seed=0, scale=0.0), "scale"),
-        (lambda: construct.incoherent(Problem(PERMUTATION, 0 * ROWS), key_width=4, seed=0, block_size=2), "zero"),
+        (lambda: construct.incoherent(Problem(PERMUTATION, 0 * ROWS), key_width=4, seed=0, matching_size=2), "zero"),
         (lambda: construct.one_hot(Problem(PERMUTATION, one_hot(10)), seed=0, signatures=Bernoulli(0.6)), "1/2"),
         (lambda: Bernoulli(0.0), "between 0 and 1"),
         (lambda: Bernoulli(1.0), "between 0 and 1"),

@@ -33,17 +33,16 @@ from manyheads.fitting import (
     fold,
     grow,
     linear_map,
-    mapped,
+    map_rows,
     predicted_shape,
     smallest_fit,
     suitable_map,
 )
-from manyheads.fitting.band import most_heads, narrowest_band
+from manyheads.fitting.descent import fewer_heads_start, narrowed_start, random_start
 from manyheads.fitting.folding import unfold
 from manyheads.fitting.layer_fit import MappedProblem
 from manyheads.fitting.options import suitable_descent
-from manyheads.fitting.smallest_fit import splits
-from manyheads.fitting.starts import beheaded_start, narrowed_start, random_start
+from manyheads.fitting.shapes import most_heads, narrowest_band, splits
 from manyheads.layer.rules import MAX, SOFTMAX, SUM
 from manyheads.problem.problem import Problem
 
@@ -217,7 +216,7 @@ def test_maps_fold_into_the_weights_exactly(seed: int, name: str) -> None:
     matrix = linear_map(rows, name)  # type: ignore[arg-type]
     layer = Layer(*rng.standard_normal((2, 3, 5, 4)), threshold=0.2)
     np.testing.assert_allclose(
-        fold(layer, matrix).scores(rows), layer.scores(mapped(rows, matrix)), rtol=1e-8, atol=1e-8
+        fold(layer, matrix).scores(rows), layer.scores(map_rows(rows, matrix)), rtol=1e-8, atol=1e-8
     )
     if name == "whiten":  # and back again, where the map has an inverse
         np.testing.assert_allclose(unfold(fold(layer, matrix), matrix).query, layer.query, rtol=1e-6, atol=1e-6)
@@ -225,10 +224,10 @@ def test_maps_fold_into_the_weights_exactly(seed: int, name: str) -> None:
 
 def test_whitened_rows_fill_all_directions_and_projected_ones_lose_their_mean() -> None:
     rows = gaussian(400, 12, seed=0) * np.arange(1, 13, dtype=np.float32) + np.float32(2)
-    white = mapped(rows, linear_map(rows, "whiten"))
+    white = map_rows(rows, linear_map(rows, "whiten"))
     strengths = np.linalg.eigvalsh(white.T @ white)
     assert strengths[-1] / strengths[0] < 1.5 < 100 < np.ptp(np.linalg.eigvalsh(rows.T @ rows.astype(float)))
-    flat = mapped(rows, linear_map(rows, "project"))
+    flat = map_rows(rows, linear_map(rows, "project"))
     assert np.abs(flat.mean(axis=0)).max() < 1e-6
     assert (suitable_map(rows), suitable_map(gaussian(400, 12, seed=0))) == ("whiten", "none")
     # centring is no linear map of the rows: none sends the mean to zero and keeps all else
@@ -240,7 +239,7 @@ def test_an_anisotropic_embedding_is_fitted_behind_a_map() -> None:
     rows = (gaussian(80, 24, seed=1) * np.geomspace(1, 30, 24) + 3).astype(np.float32)
     fitted = fit(Problem(graph, rows), heads=2, key_width=10, options=FitOptions(seed=0, map="whiten"))
     assert fitted.certificate.holds
-    assert certify(fitted.layer, Problem(graph, rows)).holds  # of the rows as they are, not as mapped
+    assert certify(fitted.layer, Problem(graph, rows)).holds  # of the rows as they are, not as map_rows
 
 
 def test_growth_keeps_what_was_known_and_takes_fewer_steps() -> None:
@@ -320,7 +319,7 @@ def test_cut_starts_keep_the_strongest() -> None:
         strengths = np.linalg.svd(q @ k.T, compute_uv=False)
         assert np.linalg.norm(q @ k.T - nq @ nk.T) == pytest.approx(strengths[3])  # no rank-3 form is nearer
     query[1] *= 0.1
-    fewer, _, _ = beheaded_start((query, key, threshold))
+    fewer, _, _ = fewer_heads_start((query, key, threshold))
     np.testing.assert_array_equal(fewer, query[[0, 2]])
 
 

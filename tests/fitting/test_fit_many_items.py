@@ -14,7 +14,7 @@ from manyheads.fitting.descent import DescentResult, Engine
 from manyheads.fitting.layer_fit import MappedProblem
 from manyheads.problem.problem import Problem
 
-fit_module = import_module("manyheads.fitting.layer_fit")  # not the function of that name
+layer_fit = import_module("manyheads.fitting.layer_fit")  # not the function of that name
 GRAPH, ROWS = permutation_graph(64, seed=0), gaussian(64, 16, seed=1)
 
 
@@ -35,7 +35,7 @@ def test_the_engine_is_gone_when_the_certificate_begins(monkeypatch: pytest.Monk
         judged.append(len(engines))
         return judge(problem, attempt)
 
-    monkeypatch.setattr(fit_module, "Engine", Watched)
+    monkeypatch.setattr(layer_fit, "Engine", Watched)
     monkeypatch.setattr(MappedProblem, "judge", judge_alone)
     assert fit(Problem(GRAPH, ROWS), heads=2, key_width=6, options=FitOptions(seed=0)).certificate.holds
     assert judged

@@ -12,10 +12,10 @@ import pytest
 
 from manyheads import InputError, Layer, gaussian
 from manyheads.cli import main
-from manyheads.cli.commands.attend import asked
+from manyheads.cli.commands.attend import attention_answer
 from manyheads.files import write_embedding, write_layer
+from manyheads.layer.layer_vocabulary import Vocabulary
 from manyheads.layer.rules import RULES
-from manyheads.layer.vocabulary import Vocabulary
 
 LABELS = ("Ġcat", "Ġanimal", "cat", "dog", "Ġdog", "Ġstone")
 ATTEND = ["attend", "layer.safetensors", "--embedding", "rows.npy"]
@@ -85,7 +85,7 @@ def test_words_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert [(one["source"], one["target"]) for one in facts["attends"]] == pairs
     # the word has two tokens: a pair of them is one from them and one to them, and is told once
     everything = Vocabulary(replace(vocabulary.layer, threshold=-1e9), vocabulary.embedding, vocabulary.labels)
-    told = [(one["source"], one["target"]) for one in asked(everything, ("cat",)).facts["attends"]]
+    told = [(one["source"], one["target"]) for one in attention_answer(everything, ("cat",)).facts["attends"]]
     assert len(set(told)) == len(told) == 4 * len(LABELS) - 4
     main([*ATTEND, "1"])  # without labels, items are numbers
     assert "attends to" in capsys.readouterr().out

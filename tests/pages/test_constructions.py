@@ -57,7 +57,7 @@ def test_the_picture_shows_every_row() -> None:
 
 def test_the_terms_add_up_to_the_scores_of_every_head() -> None:
     graph, x = permutation_graph(100, seed=0), gaussian(100, 80, seed=0)
-    layer = construct.compressive(Problem(graph, x), key_width=16, seed=3, block_size=30)
+    layer = construct.compressive(Problem(graph, x), key_width=16, seed=3, matching_size=30)
     words = RADEMACHER.draw(100, 16, seed=3)
     scores = layer.head_scores(x)
     for head, (sources, targets) in enumerate(construct.split_sources(graph, size=30)):
@@ -89,7 +89,7 @@ def test_the_terms_are_the_papers() -> None:
 
 def test_background_is_the_attention_of_the_other_heads() -> None:
     graph, x = permutation_graph(60, seed=0), gaussian(60, 70, seed=0)
-    layer = construct.softmax(Problem(graph, x), key_width=8, seed=0, block_size=20)
+    layer = construct.softmax(Problem(graph, x), key_width=8, seed=0, matching_size=20)
     context = np.array([3, 50, 17, 42])
     owners = context // 20
     logits = layer.head_scores(x[context]) / np.sqrt(8)

@@ -10,7 +10,7 @@ import pytest
 
 from manyheads import gaussian
 from manyheads.drawing.style import save
-from manyheads.problem.incoherence import incoherence, realised_incoherence
+from manyheads.problem.incoherence import incoherence_profile, realised_profile
 from tools.pages.incoherence.measurement import D_MODEL, ITEMS, blocks_of
 from tools.pages.incoherence.pictures import draw_lemma, draw_profile
 from tools.pages.rows import DOCS, read_rows
@@ -32,8 +32,8 @@ def test_stored_rows_can_be_measured_again(families: list[dict[str, Any]], block
     embedding = gaussian(ITEMS, D_MODEL, seed=1)
     blocks = blocks_of(ITEMS, block_size, seed=1)
     measured = {
-        "sets": incoherence(embedding, block_size=block_size),
-        "blocks": realised_incoherence(embedding, blocks),
+        "sets": incoherence_profile(embedding, matching_size=block_size),
+        "blocks": realised_profile(embedding, blocks),
     }
     stored = [row for row in families if (row["family"], row["seed"], row["block_size"]) == ("Gaussian", 1, block_size)]
     assert {row["over"] for row in stored} == set(measured)

@@ -28,7 +28,7 @@ def test_the_constants_are_those_of_the_stored_rows() -> None:
     assert found["SPREAD"] == [pytest.approx(prediction.SPREAD, rel=0.05)]
     np.testing.assert_allclose(found["LONG"], prediction.LONG, rtol=0.01)
     assert found["SOFTMAX, its spread"] == [
-        pytest.approx(prediction.SOFTMAX, rel=0.01),
+        pytest.approx(prediction.SOFTMAX_RATIO, rel=0.01),
         pytest.approx(prediction.SOFTMAX_SPREAD, rel=0.05),
     ]
     calibrated = {(row["items"], row["d_model"], row["degree"]) for row in calibration()}

@@ -11,7 +11,7 @@ import pytest
 from support.runs import changed, make_run
 
 from manyheads.capacity import points, threshold
-from manyheads.sweep import Ended, Record, Store
+from manyheads.sweep import Record, Store
 
 PAGE = (Path(__file__).parents[2] / "docs" / "guide" / "store.md").read_text()
 CURVE, SMALLEST, SEEMING = re.findall(r"^```sql\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
@@ -27,7 +27,7 @@ def store(tmp_path: Path) -> Iterator[sqlite3.Connection]:
         for seed in range(seeds):
             scores = {"micro_f1": mean + 0.0005 * (seed - (seeds - 1) / 2), "exact_errors": 3 - heads, "margin": -0.1}
             run = changed(LIKE, heads=heads, key_width=width, seed=seed)
-            records.append(Record.of(run, "layer", "native", Ended("limit", scores, 20_000, 0.1, [])))
+            records.append(Record.of(run, "layer", "native", status="limit", scores=scores, steps=20_000, seconds=0.1))
     with Store.write(tmp_path / "s.db") as made:
         made.add(records)
     connection = sqlite3.connect(tmp_path / "s.db")

@@ -1,4 +1,4 @@
-"""docs/results/paper.md follows from the committed rows."""
+"""The page of the capacity paper follows from the committed rows."""
 
 from __future__ import annotations
 
@@ -8,15 +8,21 @@ from pathlib import Path
 
 import pytest
 
-from manyheads.cli.commands.paper import Paper
+from manyheads.cli.commands.paper import PaperCommand
 from manyheads.papers import BEYOND, CAPACITY, Rows, Scale, exhibit_names, read_rows
 from manyheads.papers.panel import Panel
 from manyheads.papers.paper_page import page
 from manyheads.papers.reproduction import report
 
 DOCS = Path(__file__).parents[2] / "docs"
+
+
 RESULTS = DOCS / "results"
+
+
 NAMES = exhibit_names(CAPACITY)
+
+
 SHOWN = (*NAMES, *exhibit_names(CAPACITY, hours=True), *exhibit_names(BEYOND))
 
 
@@ -26,7 +32,7 @@ def rows() -> Rows:
 
 
 def test_the_page_follows_from_the_rows(rows: Rows) -> None:
-    command = Paper(what=("all",), from_rows=Path("docs/data/paper.jsonl.gz"), out=Path("docs/results"))
+    command = PaperCommand(what=("all",), from_rows=Path("docs/data/paper.jsonl.gz"), output=Path("docs/results"))
     assert page(report(SHOWN, rows, Scale(), origin=command._origin())) == (RESULTS / "paper.md").read_text()
 
 

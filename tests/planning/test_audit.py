@@ -11,13 +11,13 @@ import safetensors.numpy
 
 from manyheads import InputError, gaussian
 from manyheads.bounds import Shape
-from manyheads.bounds.architectures import ARCHITECTURES, architecture
 from manyheads.bounds.inverse import relations_by_bits, relations_by_freedom, relations_by_paper
 from manyheads.cli import main
 from manyheads.files import read_embedding, read_labels
 from manyheads.files.model_files import read_architecture, read_model_weights
 from manyheads.planning import audit
-from manyheads.planning.geometry import effective_rank, embedding_geometry, head_geometry, normalised
+from manyheads.planning.architectures import ARCHITECTURES, architecture
+from manyheads.planning.model_audit import effective_rank, embedding_geometry, head_geometry, normalised
 
 LAYERS, ROWS, D_MODEL, HEADS, KEY_HEADS, WIDTH = 2, 50, 12, 4, 2, 5
 CONFIG = {
@@ -206,18 +206,18 @@ def test_effective_ranks_and_spreads() -> None:
 
 
 def test_geometry_tells_random_rows_from_crowded_ones() -> None:
-    random = embedding_geometry(gaussian(300, 48, seed=0), block_size=8, seed=0)
+    random = embedding_geometry(gaussian(300, 48, seed=0), matching_size=8, seed=0)
     assert abs(random.mean_cosine) < 0.01
     assert random.mean_share < 0.02
     assert random.effective_rank > 40
     assert random.profile.rho == pytest.approx(random.random_rho, rel=0.3)
     leaning = gaussian(300, 48, seed=0) + np.float32(0.3)
-    crowded = embedding_geometry(leaning, block_size=8, seed=0)
+    crowded = embedding_geometry(leaning, matching_size=8, seed=0)
     assert crowded.mean_cosine > 0.5
     assert crowded.mean_share > 0.5
     assert crowded.effective_rank < random.effective_rank
     with pytest.raises(InputError, match="a row of the embedding is zero"):
-        embedding_geometry(np.zeros((3, 4), dtype=np.float32), block_size=2, seed=0)
+        embedding_geometry(np.zeros((3, 4), dtype=np.float32), matching_size=2, seed=0)
 
 
 def test_a_norm_is_what_torch_does() -> None:
@@ -245,7 +245,7 @@ def test_audits_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert "one layer alone" in said
     Path("config.json").write_text(json.dumps(CONFIG))
     safetensors.numpy.save_file(weights(), "model.safetensors")
-    words = ["audit", "config.json", "--weights", "model.safetensors", "--save-figure", "geometry", "--json"]
+    words = ["audit", "config.json", "--weights", "model.safetensors", "--picture", "geometry", "--json"]
     assert main(words) == 0
     facts = json.loads(capsys.readouterr().out)
     assert len(facts["heads"]) == LAYERS * HEADS
@@ -289,7 +289,7 @@ SENTENCES = [
     ("config.json", {**CONFIG, "kv_lora_rank": 512}, [], "has multi-head latent attention, whose keys are of low rank"),
     ("config.json", {**CONFIG, "qk_rope_head_dim": 64}, [], "config.json has multi-head latent attention"),
     ("gpt2", None, ["--key-width", "4"], "--key-width does not apply"),
-    ("gpt2", None, ["--save-figure", "x"], "give --weights"),
+    ("gpt2", None, ["--picture", "x"], "give --weights"),
     ("gpt2", None, ["--weights", "x.txt"], "its name must end in .safetensors or .gguf"),
     ("gpt2", None, ["--seed", "-1"], "--seed is a whole number from 0 on"),
 ]

@@ -11,7 +11,7 @@ import pytest
 from matplotlib.image import imread
 
 from manyheads.certificate import certify
-from manyheads.drawing.certificate import Scores, draw_scores
+from manyheads.drawing.layer_pictures import Scores, draw_scores
 from manyheads.files import read_embedding, read_graph, read_layer
 from manyheads.problem.problem import Problem
 

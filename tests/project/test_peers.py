@@ -12,7 +12,7 @@ import pytest
 from support.runs import make_run
 
 from manyheads.training.data import Stream, training_data
-from manyheads.training.native import training
+from manyheads.training.engines import native_kernel
 
 PEERS = Path(__file__).parents[2] / "benchmarks" / "peers"
 RUN, STEPS = make_run(64, 16, 4, 5, seed=0), 60
@@ -26,7 +26,7 @@ def peer(name: str) -> ModuleType:
 
 @pytest.fixture(scope="module")
 def expected() -> tuple[np.ndarray, np.ndarray, float]:
-    kernel = training(RUN, training_data(RUN))
+    kernel = native_kernel(RUN, training_data(RUN))
     kernel.advance(STEPS)
     return kernel.weights()
 
@@ -40,7 +40,7 @@ def taught(written: str) -> Any:
     """PyTorch's layer after the same contexts."""
     pytest.importorskip("torch")
     eager = peer("eager_torch")
-    layer, positive_weight = eager.WRITTEN[written](RUN), eager.torch.tensor(RUN.context - 1.0)
+    layer, positive_weight = eager.WRITTEN[written](RUN), eager.torch.tensor(RUN.task.context - 1.0)
     for x, y in eager.prepared(training_data(RUN), 0, STEPS):
         eager.learn(layer, x, y, positive_weight)
     return layer

@@ -147,7 +147,7 @@ def test_runs_that_fit_are_trained_in_one_call(tmp_path: Path, monkeypatch: pyte
         calls.append(len(runs))
         return train_retrievals(runs, **options)
 
-    monkeypatch.setattr("manyheads.sweep.retrieval_trainer.train_retrievals", counted)
+    monkeypatch.setattr("manyheads.sweep.trainers.train_retrievals", counted)
     runs = [*(replace(TINY, seed=seed) for seed in (0, 1, 2)), replace(TINY, mlp_width=7), replace(TINY, heads=1)]
     trainer = RetrievalTrainer(tokens=160)  # two runs of 16 examples of five tokens
     assert isinstance(trainer, Trainer)
@@ -164,7 +164,7 @@ def test_runs_that_fit_are_trained_in_one_call(tmp_path: Path, monkeypatch: pyte
     for run, record in zip(runs, first, strict=True):
         (alone,) = train_retrievals([run])
         assert (record.kind, record.engine, record.status, record.steps) == ("retrieval", "folded-cpu", "limit", 20)
-        assert json.loads(record.run) == run.fields
+        assert record.run == run.fields
         assert record.score("nmse") == pytest.approx(alone.nmse, rel=1e-3)
         assert [check[0] for check in json.loads(record.curve)] == [8, 16, 20]
 
@@ -175,7 +175,7 @@ def test_a_call_that_fails_is_stored_as_failed_for_all_its_runs(
     def broken(runs, **options):  # type: ignore[no-untyped-def]
         raise RuntimeError("no memory")
 
-    monkeypatch.setattr("manyheads.sweep.retrieval_trainer.train_retrievals", broken)
+    monkeypatch.setattr("manyheads.sweep.trainers.train_retrievals", broken)
     with Store.write(tmp_path / "s.db") as store:
         runs = [TINY, replace(TINY, seed=1)]
         records = sweep(runs, store, trainer=RetrievalTrainer(), workers=threads(1), tries=1)
@@ -207,5 +207,5 @@ def test_without_torch_or_scikit_learn_one_sentence_says_what_to_install(monkeyp
     monkeypatch.setitem(sys.modules, "manyheads.retrieval.retrieval_batch", None)
     with pytest.raises(InputError, match=r"install manyheads\[torch\]"):
         train_retrievals([TINY])
-    monkeypatch.setattr("manyheads.sweep.retrieval_trainer.find_spec", lambda name: None if name == "torch" else name)
+    monkeypatch.setattr("manyheads.sweep.trainers.find_spec", lambda name: None if name == "torch" else name)
     assert RetrievalTrainer().refusal(TINY) == "a retrieval network needs torch: install manyheads[torch]"

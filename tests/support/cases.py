@@ -45,6 +45,7 @@ class Case:
         told = {"graph": self.graph, "embedding": self.embedding, "construction": self.construction, **self.options}
         told |= {} if self.context_length is None else {"context_length": self.context_length}
         told |= {} if self.threshold == "paper" else {"threshold": self.threshold}
+        told = {"logit_scale" if name == "scale" else name: value for name, value in told.items()}
         return [word for name, value in told.items() for word in (f"--{name.replace('_', '-')}", str(value))]
 
     @property
@@ -104,12 +105,12 @@ CASES = [
     ),
     Case(
         "II, where d_model does not divide m",
-        *("permutation:48", "gaussian:64", "compressive", {"key_width": 120, "block_size": 7}),
+        *("permutation:48", "gaussian:64", "compressive", {"key_width": 120, "matching_size": 7}),
         threshold="best",
     ),
     Case(
         "II, with the paper's threshold",
-        *("permutation:48", "gaussian:64", "compressive", {"key_width": 120, "block_size": 7}),
+        *("permutation:48", "gaussian:64", "compressive", {"key_width": 120, "matching_size": 7}),
         verdict="refuted",
     ),
     Case("II, crowded", "permutation:48", "gaussian:16", "compressive", {"key_width": 16}, verdict="refuted"),
@@ -121,31 +122,31 @@ CASES = [
     ),
     Case(
         "IV, random",
-        *("random:24:60", "gaussian:64", "general", {"key_width": 120, "block_size": 8}),
+        *("random:24:60", "gaussian:64", "general", {"key_width": 120, "matching_size": 8}),
         threshold="best",
     ),
     Case(
         "IV, packed as the lemma does",
-        *("random:24:60", "gaussian:64", "general", {"key_width": 120, "block_size": 8, "packing": "lemma"}),
+        *("random:24:60", "gaussian:64", "general", {"key_width": 120, "matching_size": 8, "packing": "lemma"}),
         threshold="best",
     ),
     Case("IV, star", "star-out:12", "gaussian:64", "general", {"key_width": 60}, threshold="best"),
     Case("IV, all but loops", "regular:16:15", "one-hot", "general", {"key_width": 60}),
     Case(
         "softmax as published",
-        *("permutation:16", "one-hot", "softmax", {"key_width": 64, "block_size": 8}),
+        *("permutation:16", "one-hot", "softmax", {"key_width": 64, "matching_size": 8}),
         context_length="8",
         verdict="refuted",
     ),
     Case(
         "softmax that works",
-        *("permutation:16", "gaussian:256", "softmax", {"key_width": 256, "block_size": 4, "scale": 0.3}),
+        *("permutation:16", "gaussian:256", "softmax", {"key_width": 256, "matching_size": 4, "scale": 0.3}),
         context_length="12",
         threshold="best",
     ),
     Case(
         "softmax over a range of lengths",
-        *("permutation:16", "one-hot", "softmax", {"key_width": 256, "block_size": 4, "scale": 0.3}),
+        *("permutation:16", "one-hot", "softmax", {"key_width": 256, "matching_size": 4, "scale": 0.3}),
         context_length="12:14",
         threshold="best",
     ),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from manyheads.papers import Row, Rows, Scale, exhibit
+from manyheads.papers import Row, Rows, Scale, exhibit_named
 from manyheads.papers.exhibits.clocks import BuildClock, SplitClock
 from manyheads.papers.exhibits.constructions import Build
 from manyheads.papers.exhibits.softmax_trials import NeededWidth, SampledContexts
@@ -74,14 +74,15 @@ def made_up_scores(run: Trial) -> Scores:
 
 
 def roughly(figure: Figure, stem: Path) -> tuple[Path]:
-    """A picture with few dots: what takes the time is how many there are."""
+    """A picture with few dots and without a layout: both take most of the time of a picture."""
     path = stem.with_name(f"{stem.name}.png")
+    figure.set_layout_engine("none")
     figure.savefig(path, dpi=30)
     return (path,)
 
 
 def outcomes(name: str, make: Callable[[Storable], Row], scale: Scale = QUICK) -> dict[str, str]:
     """The verdicts of an exhibit whose rows are all made so."""
-    module = exhibit(name)
+    module = exhibit_named(name)
     rows = Rows([make(run) for run in module.runs(scale)])
     return {verdict.claim: verdict.outcome for verdict in module.claims(rows, scale)}

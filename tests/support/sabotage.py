@@ -15,8 +15,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from manyheads.sweep import Ended, LayerTrainer, Record, Store, sweep, threads
-from manyheads.sweep import worker as sweep_work
+from manyheads.sweep import LayerTrainer, Record, Store, sweep, threads
+from manyheads.sweep import worker as sweep_worker
 from manyheads.training import Run
 from support.runs import changed, make_run
 
@@ -45,7 +45,7 @@ def outcome(path: Path) -> list[dict[str, object]]:
 class Sabotaged(LayerTrainer):
     """Seeds from 13 on harm their worker, each in its own way; all others are trained as usual."""
 
-    def train(self, run: Any, *, time_limit: float | None, keep_going: Callable[[], bool]) -> Ended:
+    def train(self, run: Any, *, time_limit: float | None, keep_going: Callable[[], bool]) -> Record:
         match run.seed:
             case 13:
                 os.kill(os.getpid(), signal.SIGSEGV)
@@ -69,14 +69,16 @@ class Sabotaged(LayerTrainer):
 
 def impatient() -> None:
     """A worker that ends a deaf run soon after its limit."""
-    sweep_work.GRACE = 0.3
+    sweep_worker.GRACE = 0.3
 
 
 class Killer:
     """A process of its own that has imported everything and, for each command, forks a sweep and kills it."""
 
     def __init__(self) -> None:
-        environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # forks want no threads
+        paths = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])
+        threads_off = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # a fork copies no threads
+        environment = {**os.environ, "PYTHONPATH": paths, **threads_off}
         command = [sys.executable, __file__]
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment

@@ -18,14 +18,23 @@ import pytest
 from support.runs import make_run
 
 from manyheads import InputError
-from manyheads.sweep import Ended, Record, Store
+from manyheads.sweep import Record, Store
 from manyheads.sweep.store.record import COLUMNS
-from manyheads.sweep.store.schema import APPLICATION_ID, MIGRATIONS, VERSION
+from manyheads.sweep.store.store import APPLICATION_ID, MIGRATIONS, VERSION
 
 
 def record(seed: int = 0, *, micro_f1: float | None = 0.5, status: str = "limit", **changes: object) -> Record:
     run = make_run(items=64, d_model=16, heads=2, key_width=5, seed=seed)
-    made = Record.of(run, "layer", "native", Ended("limit", {"micro_f1": micro_f1}, 20, 0.1, [(20, 0.5, 0.1)]))
+    made = Record.of(
+        run,
+        "layer",
+        "native",
+        status="limit",
+        scores={"micro_f1": micro_f1},
+        steps=20,
+        seconds=0.1,
+        curve=[(20, 0.5, 0.1)],
+    )
     return replace(made, status=status, **changes)
 
 
@@ -56,17 +65,29 @@ def test_the_schema_is_readable_with_plain_sql(tmp_path: Path) -> None:
 
 def test_a_row_proves_its_own_id(tmp_path: Path) -> None:
     made = record(4)
-    assert hashlib.sha256(made.run.encode()).hexdigest()[:16] == made.id
-    assert json.loads(made.run)["positive_weight"] == 15.0  # every default settled
+    with Store.write(tmp_path / "s.db") as store:
+        store.add([made])
+        ((text,),) = store._connection.execute("SELECT run FROM results").fetchall()
+    assert hashlib.sha256(text.encode()).hexdigest()[:16] == made.id
+    assert made.run["positive_weight"] == 15.0  # every default settled
 
 
 def test_what_is_not_finite_is_missing(tmp_path: Path) -> None:
     run = make_run(items=64, d_model=16, heads=2, key_width=5, seed=0)
-    made = Record.of(run, "layer", "native", Ended("diverged", {"margin": math.inf}, 20, 0.1, [(20, 0.0, math.nan)]))
+    made = Record.of(
+        run,
+        "layer",
+        "native",
+        status="diverged",
+        scores={"margin": math.inf},
+        steps=20,
+        seconds=0.1,
+        curve=[(20, 0.0, math.nan)],
+    )
     assert (made.score("margin"), json.loads(made.curve)) == (None, [[20, 0.0, None]])
 
 
-def test_anything_with_an_id_and_a_meaning_is_kept(tmp_path: Path) -> None:
+def test_anything_with_an_id_and_fields_is_kept(tmp_path: Path) -> None:
     @dataclass(frozen=True)
     class Block:
         layers: int
@@ -76,7 +97,7 @@ def test_anything_with_an_id_and_a_meaning_is_kept(tmp_path: Path) -> None:
         def fields(self) -> dict[str, object]:
             return {"layers": self.layers}
 
-    made = Record.of(Block(3), "block", "torch", Ended("limit", {"accuracy": 0.25}, 20, 0.1, []))
+    made = Record.of(Block(3), "block", "torch", status="limit", scores={"accuracy": 0.25}, steps=20, seconds=0.1)
     with Store.write(tmp_path / "s.db") as store:
         store.add([made, record()])
         assert store.records({"kind": "block"}) == [made]
@@ -94,8 +115,8 @@ def test_a_finished_result_is_final_and_any_other_gives_way(tmp_path: Path) -> N
 
 def test_records_are_added_all_or_none(tmp_path: Path) -> None:
     with Store.write(tmp_path / "s.db") as store:
-        with pytest.raises(InputError, match="malformed JSON"):
-            store.add([record(0), replace(record(1), run="{")])
+        with pytest.raises(InputError, match="cannot store TEXT"):
+            store.add([record(0), replace(record(1), run={"items": "many"})])
         assert store.records() == []
 
 
@@ -112,7 +133,7 @@ def older(path: Path, version: int) -> None:
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {version}")
     made = record(7)
-    values = [getattr(made, name) for name in COLUMNS]
+    values = made.columns()
     connection.execute(f"INSERT INTO results ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})", values)
     connection.commit()
     connection.close()
@@ -227,7 +248,7 @@ def test_a_full_disk_is_reported_and_corrupts_nothing(tmp_path: Path) -> None:
     assert "cannot be used" in done.stdout
     with Store.read(path) as store:
         assert store._connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-        assert {found.run for found in store.records()} == {record(0).run, record(500).run}
+        assert {found.id for found in store.records()} == {record(0).id, record(500).id}
 
 
 def test_a_place_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
@@ -244,7 +265,7 @@ def test_a_disk_that_turns_read_only_is_reported_and_corrupts_nothing(tmp_path: 
             store.add([record(1)])
         store._connection.execute("PRAGMA query_only = OFF")
         store.add([record(2)])
-        assert [json.loads(found.run)["seed"] for found in store.records()] == [0, 2]
+        assert [found.run["seed"] for found in store.records()] == [0, 2]
 
 
 TORN = """

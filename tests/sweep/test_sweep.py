@@ -22,7 +22,7 @@ from support.runs import changed
 from support.sabotage import HERE, TINY, Killer, Sabotaged, delays, impatient, outcome, tiny
 
 from manyheads import Graph, InputError, gaussian
-from manyheads.sweep import Store, SweepProgress, Workers, grid, processes, sweep, threads
+from manyheads.sweep import Record, Store, SweepProgress, Workers, processes, sweep, threads
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +86,7 @@ def test_an_executor_of_the_callers_own_that_breaks_is_reported(tmp_path: Path) 
 def test_a_failed_run_is_failed_not_low_and_not_tried_for_ever(tmp_path: Path) -> None:
     with Store.write(tmp_path / "s.db") as store:
         (lost, whole) = sweep(tiny([17, 0]), store, trainer=Sabotaged())
-        assert (lost.status, lost.scores, lost.error) == ("failed", "{}", "ArithmeticError: seventeen")
+        assert (lost.status, lost.scores, lost.error) == ("failed", {}, "ArithmeticError: seventeen")
         assert whole.status == "limit"
         for attempts in (2, 3, 3):  # tried again by later sweeps, but not for ever
             assert sweep(tiny([17]), store, trainer=Sabotaged())[0].attempts == attempts
@@ -111,12 +111,31 @@ def test_impossible_runs_are_all_named_before_anything_starts(tmp_path: Path) ->
         assert store.records() == []
 
 
-def test_a_grid_names_all_its_impossible_runs() -> None:
-    with pytest.raises(InputError, match="5 of 9 runs are impossible") as refused:
-        grid(TINY, {"heads": (1, 0, 3), "key_width": (1, -1, 2)})
-    for named in ("heads 0, key_width 1 (heads must", "heads 0, key_width 2 (heads must", "heads 3, key_width -1 (key"):
-        assert named in str(refused.value)
-    assert len(grid(TINY, {"heads": (1, 2), "seed": range(3)})) == 6
+def test_the_most_new_runs_are_kept_to_and_the_rest_has_no_record(tmp_path: Path) -> None:
+    seen: list[SweepProgress] = []
+    with Store.write(tmp_path / "s.db") as store:
+        first = sweep(tiny([0, 1]), store, max_new=1)
+        assert [record.run["seed"] for record in first] == [0]
+        later = sweep(tiny([3, 0, 1]), store, max_new=1, progress=seen.append)
+        assert [record.run["seed"] for record in later] == [3, 0]  # a stored run costs nothing
+        assert (seen[-1].done, seen[-1].total) == (2, 2)
+        assert [record.run["seed"] for record in sweep(tiny([3, 0, 1]), store, max_new=0)] == [3, 0]
+
+
+def test_the_store_is_asked_once_and_returns_what_it_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Store.write(tmp_path / "s.db") as store:
+        sweep(tiny([0]), store)
+        asked = []
+        records = Store.records
+
+        def counted(self: Store, *args: object, **how: object) -> list[Record]:
+            asked.append(how)
+            return records(self, *args, **how)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(Store, "records", counted)
+        made = sweep(tiny([0, 1, 2]), store)
+        assert len(asked) == 1
+        assert made == records(store)
 
 
 def test_a_hundred_kills_lose_nothing(tmp_path: Path, uninterrupted: list[dict[str, object]]) -> None:
@@ -147,7 +166,7 @@ def test_a_run_that_kills_its_worker_costs_only_itself(tmp_path: Path, poison: i
     with Store.write(tmp_path / "s.db") as store:
         records = sweep(tiny([0, 1, poison, 2, 3]), store, trainer=Sabotaged(), workers=two_processes, tries=2)
         assert [record.status for record in records] == ["limit", "limit", "quarantined", "limit", "limit"]
-        assert (records[2].attempts, records[2].scores) == (2, "{}")
+        assert (records[2].attempts, records[2].scores) == (2, {})
         assert sweep(tiny([poison]), store, trainer=Sabotaged(), workers=two_processes) == [records[2]]
 
 
@@ -190,9 +209,9 @@ def test_a_sweep_stops_at_its_deadline_and_goes_on_later(tmp_path: Path) -> None
 
 INTERRUPTED = """
     import sys
-    from dataclasses import replace
     from pathlib import Path
     sys.path.insert(0, sys.argv[2])
+    from support.runs import changed
     from support.sabotage import TINY, tiny
     from manyheads.sweep import Store, processes, sweep, threads
 

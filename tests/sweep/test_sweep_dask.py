@@ -55,7 +55,7 @@ def test_an_unreachable_address_fails_in_seconds_with_a_sentence(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     clock = time.monotonic()
-    assert main(["measure", "--items", "64", "--d-model", "16", "--dask", address]) == 2
+    assert main(["measure", "--graph", "permutation:64", "--embedding", "gaussian:16", "--dask", address]) == 2
     assert time.monotonic() - clock < 15
     told, said = capsys.readouterr()
     assert said.startswith(f"manyheads: no Dask scheduler answers at {address}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import tempfile
 from pathlib import Path
@@ -14,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from support.sabotage import Killer, essence, tiny
 
 from manyheads import InputError
+from manyheads.identity import fields_id
 from manyheads.sweep import Store, sweep, threads
 
 SEEDS = range(16)
@@ -79,7 +79,7 @@ class Stored(RuleBasedStateMachine):
             records = store.records()
         assert len({record.id for record in records}) == len(records)
         for record in records:
-            assert hashlib.sha256(record.run.encode()).hexdigest()[:16] == record.id
+            assert fields_id(record.run) == record.id
             assert json.loads(record.curve)
             assert essence(record) == self.expected[record.id]
 

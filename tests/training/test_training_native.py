@@ -15,7 +15,7 @@ from support.runs import changed, make_run
 
 from manyheads import Graph, Layer, regular_graph
 from manyheads.training.data import Stream, TrainingData, initial_weights, training_data
-from manyheads.training.native import training
+from manyheads.training.engines import native_kernel
 from manyheads.training.outcome import Tally
 from manyheads.training.run import Run
 
@@ -98,7 +98,7 @@ SHAPES = [
 
 def check_gradient(run: Run, at: Point, tolerance: float) -> None:
     problem = training_data(run)
-    kernel = training(run, problem)
+    kernel = native_kernel(run, problem)
     kernel.set_weights(at.query, at.key, at.threshold)
     for context in problem.contexts(Stream.VALIDATION, 0, 2):
         loss, *gradient = kernel.gradient(context)
@@ -151,7 +151,7 @@ def test_a_tie_goes_to_the_lowest_head() -> None:
     problem = training_data(run)
     query, key = initial_weights(run)
     query[:], key[:] = query[:1], key[:1]  # three times the same head
-    kernel = training(run, problem)
+    kernel = native_kernel(run, problem)
     kernel.set_weights(query, key, 0.1)
     _, by_query, by_key, _ = kernel.gradient(problem.contexts(Stream.TRAIN, 0, 1)[0])
     assert np.abs(by_query[0]).max() > 0
@@ -164,7 +164,7 @@ def test_a_context_without_relations_has_only_negatives() -> None:
     for fields in ({}, {"positive_weight": 4.0}, {"rule": "softmax"}):
         run, problem = given_run(graph, context=5, **fields)
         context = np.array([4, 9, 2, 7, 11], dtype=np.int32)
-        loss, *gradient = training(run, problem).gradient(context)
+        loss, *gradient = native_kernel(run, problem).gradient(context)
         at = start(run, threshold=0.0)
         assert loss == pytest.approx(loss_of(run, problem, context, at), rel=1e-12)
         check_slopes(run, problem, context, at, Point(*gradient), 1e-5)
@@ -175,7 +175,7 @@ def test_a_complete_graph_has_almost_only_positives() -> None:
     graph = regular_graph(9, 8, seed=0)
     run, problem = given_run(graph, context=9)
     context = np.arange(9, dtype=np.int32)[::-1].copy()
-    loss, *gradient = training(run, problem).gradient(context)
+    loss, *gradient = native_kernel(run, problem).gradient(context)
     at = start(run, threshold=0.0)
     assert loss == pytest.approx(loss_of(run, problem, context, at), rel=1e-12)
     check_slopes(run, problem, context, at, Point(*gradient), 1e-5)
@@ -187,7 +187,7 @@ def test_losses_of_flat_and_of_steep_scores(scale: float, precision: str) -> Non
     """exp(−|u|) from almost 1 to far below the smallest number: nothing overflows, nothing is lost."""
     run = make_run(24, 16, 2, 4, seed=0, precision=precision, initial_scale=scale)
     problem = training_data(run)
-    kernel, context = training(run, problem), problem.contexts(Stream.TRAIN, 0, 1)[0]
+    kernel, context = native_kernel(run, problem), problem.contexts(Stream.TRAIN, 0, 1)[0]
     query, key, _ = kernel.weights()
     loss, *gradient = kernel.gradient(context)
     assert loss == pytest.approx(loss_of(run, problem, context, Point(query, key, 0.0)), rel=1e-5)
@@ -210,7 +210,7 @@ def adamw(run: Run, value: ndarray, gradients: list[ndarray]) -> tuple[ndarray, 
 def test_the_optimiser_is_adamw(variant: dict[str, float]) -> None:
     run = make_run(30, 19, 3, 3, seed=4, precision="float64", initial_threshold=0.2, **variant)
     problem = training_data(run)
-    kernel = training(run, problem)
+    kernel = native_kernel(run, problem)
     gradients: list[tuple[ndarray, ndarray, ndarray]] = []
     for context in problem.contexts(Stream.TRAIN, 0, 40):
         loss, *gradient = kernel.gradient(context)
@@ -227,7 +227,7 @@ def test_the_optimiser_is_adamw(variant: dict[str, float]) -> None:
 def test_a_value_context_without_a_valid_position_makes_no_update() -> None:
     graph = Graph(40, np.array([0]), np.array([1]))
     run, problem = given_run(graph, context=4, objective="values", target_rate=0.0)
-    kernel = training(run, problem)
+    kernel = native_kernel(run, problem)
     before = kernel.weights()
     contexts = problem.contexts(Stream.TRAIN, 0, 200)
     valid = np.array([labels(problem, context).any() for context in contexts])
@@ -269,7 +269,7 @@ def recount(run: Run, problem: TrainingData, kernel: object, stream: Stream, cou
 def test_evaluation_counts_what_a_recount_counts(variant: str, count: int, context: int) -> None:
     run = make_run(37, 12, 3, 4, seed=5, context=context, precision="float64", **VARIANTS[variant])
     problem = training_data(run)
-    kernel = training(run, problem)
+    kernel = native_kernel(run, problem)
     kernel.advance(400)
     ours = Tally(*kernel.evaluate(int(Stream.TEST), count))
     theirs = recount(run, problem, kernel, Stream.TEST, count)
@@ -284,7 +284,7 @@ def test_both_ways_of_counting_decide_alike() -> None:
     """300 contexts at once go through all pairs; one at a time they cannot."""
     run = make_run(37, 12, 3, 4, seed=5)
     problem = training_data(run)
-    kernel = training(run, problem)
+    kernel = native_kernel(run, problem)
     kernel.advance(300)
     at_once = kernel.evaluate(int(Stream.TEST), 300)[:3]
     growing = [kernel.evaluate(int(Stream.TEST), n)[:3] for n in (1, 2, 3, 4)]

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 from support.runs import changed, make_run
 
-from manyheads import _native, certify
+from manyheads import InputError, _native, certify
 from manyheads.layer.rules import SUM
 from manyheads.training import Check, Outcome, Run, train
 from manyheads.training.data import Stream, training_data
-from manyheads.training.native import step_flops, training
+from manyheads.training.engines import native_kernel, step_flops
 from manyheads.training.protocol import Precision
 
 QUICK = make_run(items=32, d_model=16, heads=2, key_width=8, seed=0, steps=6_000)
@@ -62,7 +62,7 @@ def test_a_converged_run_stopped_by_the_rule_and_holds_what_it_claims() -> None:
     certificate = certify(outcome.layer, problem.problem)
     assert outcome.exact_errors == certificate.missed + certificate.false_pairs
     assert outcome.margin == certificate.margin
-    kernel = training(QUICK, problem)
+    kernel = native_kernel(QUICK, problem)
     kernel.advance(outcome.steps)
     hits, false_alarms, misses, *_ = kernel.evaluate(int(Stream.TEST), QUICK.protocol.test_contexts)
     assert outcome.micro_f1 == 2 * hits / (2 * hits + false_alarms + misses)
@@ -110,7 +110,7 @@ def test_divergence_is_no_score(rule: str) -> None:
 
 def test_a_weight_that_is_no_number_ends_the_run_even_where_no_pair_shows_it() -> None:
     problem = training_data(QUICK)
-    kernel = training(QUICK, problem)
+    kernel = native_kernel(QUICK, problem)
     query, key, threshold = kernel.weights()
     query[1, 3, 2] = np.nan  # head 1 loses every comparison from now on
     kernel.set_weights(query, key, threshold)
@@ -213,7 +213,7 @@ def test_every_kind_is_trained_and_drawn_by_its_seed(graph: str, embedding: str)
 
 
 def test_the_kernel_refuses_arrays_that_do_not_fit() -> None:
-    kernel = training(QUICK, training_data(QUICK))
+    kernel = native_kernel(QUICK, training_data(QUICK))
     for context, says in [
         (np.arange(5), "another length"),
         (np.zeros(16), "distinct"),
@@ -231,7 +231,7 @@ def test_the_kernel_refuses_arrays_that_do_not_fit() -> None:
 def test_runs_agree_across_platforms(precision: Precision, tolerance: float) -> None:
     """Vector widths and compilers may change the order of a few sums: this is how much of it 300 steps may show."""
     run = changed(QUICK, precision=precision)
-    kernel = training(run, training_data(run))
+    kernel = native_kernel(run, training_data(run))
     losses = kernel.advance(300)
     assert losses[-1] == pytest.approx(0.6090486896187065, rel=tolerance)
     assert kernel.weights()[2] == pytest.approx(0.18049578837909597, rel=tolerance)

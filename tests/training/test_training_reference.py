@@ -21,8 +21,7 @@ from manyheads.training.protocol import Protocol
 from manyheads.training.run import Run
 
 torch = pytest.importorskip("torch", reason="the reference engine needs the torch extra")
-from manyheads.training.reference import Batch, converged, train_runs  # noqa: E402
-from manyheads.training.reference.adamw import AdamW  # noqa: E402
+from manyheads.training.reference.layer_batch import AdamW, LayerBatch, converged, train_runs  # noqa: E402  # noqa: E402
 from manyheads.training.reference.losses import edge_losses, message_errors, scores  # noqa: E402
 
 torch.set_num_threads(1)  # the tensors are small, and the other core runs other tests
@@ -42,8 +41,8 @@ def relations(*, seed: int = 0) -> np.ndarray:
     return related
 
 
-def batch(runs: Sequence[Run]) -> Batch:
-    return Batch(runs, [training_data(run) for run in runs])
+def batch(runs: Sequence[Run]) -> LayerBatch:
+    return LayerBatch(runs, [training_data(run) for run in runs])
 
 
 @pytest.mark.parametrize("rule", list(RULES))

@@ -15,8 +15,8 @@ from tools.pages.rows import DOCS, Tables, read_tables
 
 PAGES = ("block-scouting", "capacity-floor", "constructions", "fit", "incoherence", "plan-check")
 PAPERS = {  # pages that a command of the package writes
-    "paper": ("paper", "all", "--from-rows", "docs/data/paper.jsonl.gz", "--out", "docs/results"),
-    "head-count": ("paper", "retrieval", "--from-rows", "docs/data/head-count.jsonl.gz", "--out", "docs/results"),
+    "paper": ("paper", "all", "--from-rows", "docs/data/paper.jsonl.gz", "--output", "docs/results"),
+    "head-count": ("paper", "retrieval", "--from-rows", "docs/data/head-count.jsonl.gz", "--output", "docs/results"),
 }
 
 

@@ -77,7 +77,7 @@ def head_work(
     from torch.nn.functional import layer_norm
 
     from manyheads.block.block_network import attention, encode, initial_weights, stack_weights
-    from manyheads.training.devices import device_named
+    from manyheads.training.batched_runs import device_named
 
     place = device_named(device)
     structure = initial_weights(run)

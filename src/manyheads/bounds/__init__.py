@@ -1,12 +1,13 @@
-"""Bounds and laws as plain functions of (items, relations, d_model, …); each names its unit, condition and source.
+"""Bounds and laws: plain functions of the sizes, given by keyword; each states its unit, condition and source.
 
-`counting` has the sizes of families, `lower` what is impossible, `upper` what is guaranteed, `laws` what is likely,
-`cost` what a shape costs, `neighbours` what other works say, `retrieval` what the paper on head counts proves,
-`inverse` the same questions the other way round.
+- `lower`: key budgets that are impossible, and the number of graphs that decides it.
+- `upper`: key budgets that a construction reaches.
+- `laws`: key budgets that training needed, and the degrees-of-freedom law.
+- `inverse`: relations that fit a shape, and the d_model that a key budget needs.
+- `shape`: the query–key channel of a layer, its cost, and its numbers in other papers.
+- `head_bounds`: bounds of the second paper, on the number of heads for retrieval.
 """
 
-from manyheads.bounds.channel_cost import Shape
-from manyheads.bounds.counting import ln_binomial, ln_graphs, ln_permutations
 from manyheads.bounds.head_bounds import RetrievalBounds, retrieval_bounds, retrieval_exponent, retrieval_length
 from manyheads.bounds.laws import (
     constraint_positives,
@@ -22,14 +23,18 @@ from manyheads.bounds.lower import (
     bit_key_budget,
     family_key_budget,
     graph_bit_key_budget,
+    ln_binomial,
+    ln_graphs,
+    ln_permutations,
     margin_key_budget,
     permutation_margin,
     regime,
     softmax_margin_key_budget,
 )
-from manyheads.bounds.neighbours import Neighbour, neighbours
+from manyheads.bounds.shape import Architecture, Neighbour, Shape, neighbours
 
 __all__ = [
+    "Architecture",
     "Neighbour",
     "Regime",
     "RetrievalBounds",

@@ -1,4 +1,4 @@
-"""Arguments and results of bounds: numbers, alone or in arrays."""
+"""Arguments and results of bounds: single numbers or arrays, broadcast against each other as in numpy."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from numpy import ndarray
 
 from manyheads.errors import InputError
 
-# arguments broadcast against each other as in numpy; plain numbers give a number
 Given = int | float | np.generic | ndarray | list[int] | list[float]
 Reals = Float64[ndarray, "..."] | np.float64
 Wholes = Int64[ndarray, "..."] | np.int64
@@ -16,7 +15,18 @@ Truths = Bool[ndarray, "..."] | np.bool_
 
 
 def positive(values: Given, name: str) -> Reals:
-    """The values as float64, each above 0 and finite."""
+    """The values as float64.
+
+    Args:
+        values: Finite numbers above 0.
+        name: Name of the argument, for the message.
+
+    Returns:
+        An array of the same shape.
+
+    Raises:
+        InputError: A value is not positive, or not finite.
+    """
     array = np.asarray(values, dtype=np.float64)
     wrong = array[~(np.isfinite(array) & (array > 0))]
     if wrong.size:
@@ -25,9 +35,20 @@ def positive(values: Given, name: str) -> Reals:
 
 
 def whole(values: Given, name: str) -> Wholes:
-    """The values as int64."""
+    """The values as int64.
+
+    Args:
+        values: Whole numbers below 2^63.
+        name: Name of the argument, for the message.
+
+    Returns:
+        An array of the same shape.
+
+    Raises:
+        InputError: A value is not a whole number, or too large.
+    """
     array = np.asarray(values)
-    if array.dtype == object:  # what numpy makes of numbers that no machine word holds
+    if array.dtype == object:  # the dtype that numpy chooses for whole numbers above 64 bits
         raise InputError(f"{name} must be whole numbers below 2^63")
     if array.dtype.kind not in "iu":
         raise InputError(f"{name} must be whole numbers, not {array.dtype}")

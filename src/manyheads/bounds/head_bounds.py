@@ -1,8 +1,8 @@
-"""How many heads a query that must retrieve D things needs ("The effect of attention head count", arXiv 2510.06662).
+"""Head bounds: the number of heads for a query that retrieves D things (head-count paper, arXiv 2510.06662).
 
 The task: z_i = min over t ∈ S_i of f_i(x(t)) for i = 1 … D, and the answer F0(z_1 … z_D); sequences of T tokens of
 [0, 1]^d, f_i twice differentiable with a unique minimiser, |S_i| ≥ T/4, F0 once differentiable. One layer of h heads of
-width n, whose softmax may be as sharp as it likes, read out at a class token. M counts the parameters of the two MLPs,
+width n, with softmax of any sharpness, read out at a class token. M counts the parameters of the two MLPs,
 ε is the largest error over all sequences. γ, C and the constants in Ω depend on f_i and F0 and are not stated.
 """
 
@@ -16,14 +16,26 @@ from manyheads.bounds.arguments import Given, Reals, Wholes, whole
 from manyheads.errors import InputError
 
 SUFFICIENT_WIDTH = 2
-"""n of the D heads that suffice: one coordinate for f_i, one for who belongs to S_i."""
+"""n of the D heads that suffice: one coordinate for f_i, one for membership in S_i."""
 
 
 def retrieval_exponent(*, dimension: Given, length: Given, heads: Given, width: Given) -> Reals:
     """k of M = Ω(ε^(−k)) with s = `heads` < D heads: (T/4 − s − D + 1)/((n + 1)·s + 1) − 1, not below 0.
 
-    A lower bound on what the MLPs must cost, for some task of dimension D: exponential in T. Where it is 0 it says
-    nothing, as it does for short sequences (`retrieval_length`).
+    A lower bound on the number of parameters of the MLPs, for at least one task of dimension D; exponential in T. An
+    exponent of 0 is no restriction; short sequences have it (`retrieval_length`).
+
+    Args:
+        dimension: D, the number of retrieved things.
+        length: T, the number of tokens.
+        heads: s, below D.
+        width: n, the width of each head.
+
+    Returns:
+        k, at least 0.
+
+    Raises:
+        InputError: A number is below 1, or there are D heads or more.
 
     >>> float(retrieval_exponent(dimension=4, length=128, heads=1, width=2))
     6.0
@@ -35,7 +47,18 @@ def retrieval_exponent(*, dimension: Given, length: Given, heads: Given, width: 
 
 
 def retrieval_length(*, dimension: Given, heads: Given, width: Given) -> Wholes:
-    """The largest T at which `retrieval_exponent` still says nothing: 4·((n + 2)·s + D).
+    """The largest T at which `retrieval_exponent` is 0: 4·((n + 2)·s + D).
+
+    Args:
+        dimension: D.
+        heads: s.
+        width: n, the width of each head.
+
+    Returns:
+        T, in tokens.
+
+    Raises:
+        InputError: A number is below 1.
 
     >>> int(retrieval_length(dimension=4, heads=3, width=8))
     136
@@ -45,33 +68,33 @@ def retrieval_length(*, dimension: Given, heads: Given, width: Given) -> Wholes:
 
 
 def memorising_width(*, length: Given, input_width: Given) -> Wholes:
-    """n ≥ T·d: one head so wide can copy the sequence, and a five-layer ReLU network do the rest, M > C/ε^(1 + γ)."""
+    """T·d: one head of this width can copy the sequence, and a five-layer ReLU network suffices, M > C/ε^(1 + γ)."""
     return _at_least_one(length, "length") * _at_least_one(input_width, "input_width")
 
 
 def layers_for(*, dimension: Given, heads: Given) -> Wholes:
-    """⌈D/h⌉, the least number of layers by the paper's conjecture that L·h ≥ D is needed."""
+    """⌈D/h⌉, the smallest number of layers L, by the paper's conjecture that L·h ≥ D is necessary."""
     return -(-_at_least_one(dimension, "dimension") // _at_least_one(heads, "heads"))
 
 
 def is_covered(*, subset: Given, length: Given) -> np.bool_ | np.ndarray:
-    """Whether a subset S_i of so many tokens is large enough for the theorems: |S_i| ≥ T/4."""
+    """Whether a subset S_i with `subset` tokens is large enough for the theorems: |S_i| ≥ T/4."""
     return 4 * _at_least_one(subset, "subset") >= _at_least_one(length, "length")
 
 
 @dataclass(frozen=True, kw_only=True)
 class FewerHeads:
-    """What the lower bound says of s < D heads."""
+    """The lower bound for s < D heads."""
 
     heads: int
-    exponent: float  # 0: nothing at this length
-    from_length: int  # the first T at which it says something
-    layers: int  # so many would do by the conjecture
+    exponent: float  # 0: no restriction at this length
+    from_length: int  # the smallest T with an exponent above 0
+    layers: int  # that suffice by the conjecture
 
 
 @dataclass(frozen=True, kw_only=True)
 class RetrievalBounds:
-    """All of it for one task."""
+    """All bounds for one task."""
 
     dimension: int
     length: int
@@ -79,14 +102,26 @@ class RetrievalBounds:
     sufficient_heads: int
     sufficient_width: int
     fewer: tuple[FewerHeads, ...]
-    memorising_width: int | None  # None where the width of the tokens is not known
+    memorising_width: int | None  # None where the width of a token is not given
     least_subset: int  # ⌈T/4⌉ tokens
 
 
 def retrieval_bounds(
     *, dimension: int, length: int, width: int = SUFFICIENT_WIDTH, input_width: int | None = None
 ) -> RetrievalBounds:
-    """What is sufficient, what fewer heads of width n must cost, and how wide one head that memorises is.
+    """All bounds for one task: the sufficient heads, the cost of fewer heads, and the width of one memorising head.
+
+    Args:
+        dimension: D, the number of retrieved things.
+        length: T, the number of tokens.
+        width: n, the width of each head, for fewer heads than D.
+        input_width: d, the width of a token, for the memorising head.
+
+    Returns:
+        The bounds.
+
+    Raises:
+        InputError: A number is below 1.
 
     >>> [round(one.exponent, 3) for one in retrieval_bounds(dimension=3, length=64, width=2).fewer]
     [2.25, 0.714]
@@ -114,7 +149,7 @@ def retrieval_bounds(
 
 
 def _some_below(dimension: int) -> list[int]:
-    """Every s < D, or where those are many the powers of two among them and the last."""
+    """Every s < D; for D above 9 only the powers of two and D − 1."""
     if dimension <= 9:
         return list(range(1, dimension))
     return sorted({1 << power for power in range((dimension - 1).bit_length())} | {dimension - 1})

@@ -1,25 +1,36 @@
-"""The inverse questions: how many relations fit into a shape, and what d_model a key budget would need."""
+"""Inverse: the relations that fit a shape, and the d_model that a key budget needs, by each bound and law."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 
-from manyheads.bounds.channel_cost import Shape
-from manyheads.bounds.counting import ln_graphs
 from manyheads.bounds.laws import constraint_positives, freedom_needed, freedom_split
-from manyheads.bounds.lower import LN2
+from manyheads.bounds.lower import LN2, ln_graphs
+from manyheads.bounds.shape import Shape
 from manyheads.errors import InputError
 from manyheads.problem.graph import MOST_ITEMS
+from manyheads.problem.graph_kinds import RELATION_SLOPE
 
-WIDEST = 2**20  # the largest d_model that is looked at
+WIDEST = 2**20  # the largest d_model that is considered
 
 
 def relations_by_bits(shape: Shape, *, items: int, bits: float = 16.0) -> int:
-    """The most relations for which the bit budget leaves room: log2 C(m(m − 1), m') ≤ b·(d·(D_Q + D_K) + 1).
+    """The largest m' that the bit budget allows: log2 C(m(m − 1), m') ≤ b·(d_model·(D_Q + D_K) + 1).
 
-    One more is impossible for some graph with so many relations. All pairs where half of them have room: no other count
-    has more graphs, so the bits rule out none.
+    With one relation more, at least one graph is impossible. If half of all pairs are allowed, every number is: no
+    other number of relations has more graphs.
+
+    Args:
+        shape: The query–key channel of the layer.
+        items: m, at least 2.
+        bits: b, bits in each weight.
+
+    Returns:
+        m', at most the number of ordered pairs.
+
+    Raises:
+        InputError: There are fewer than 2 items, or too many.
     """
     pairs = _pairs(items)
     room = bits * (shape.parameters + 1) * LN2
@@ -28,15 +39,24 @@ def relations_by_bits(shape: Shape, *, items: int, bits: float = 16.0) -> int:
 
 
 def relations_by_freedom(shape: Shape, *, items: int) -> int:
-    """The most relations for which each head has the degrees of freedom its share needs (`freedom_needed`).
+    """The largest m' for which each head has the degrees of freedom that its share needs (`laws.freedom_needed`).
 
-    An estimate that assumes rows like random ones, an even split of the relations over the heads and the rule max;
-    at most half of all pairs.
+    An estimate. It assumes rows like random ones, relations that are split evenly over the heads, and the rule max.
+
+    Args:
+        shape: The query–key channel of the layer.
+        items: m, at least 2.
+
+    Returns:
+        m', at most half of all ordered pairs.
+
+    Raises:
+        InputError: There are fewer than 2 items, or too many.
     """
     most = _pairs(items) // 2
     about = float(shape.heads * items**2 * constraint_positives(shape.freedom / items**2))
     guess = min(most, round(about))
-    # to the very number, which the last bits of the inverse do not decide
+    # the inverse is exact to 1e-12, which leaves the last relation undecided
     while guess < most and _fits(items, guess + 1, shape):
         guess += 1
     while guess > 0 and not _fits(items, guess, shape):
@@ -44,21 +64,59 @@ def relations_by_freedom(shape: Shape, *, items: int) -> int:
     return guess
 
 
-def relations_by_paper(shape: Shape, *, items: int, slope: float = 0.46) -> int:
-    """The paper's law read backwards: m' = D_Q·d/(0.46·log2 m), or with slope 1.19 for permutations."""
+def relations_by_paper(shape: Shape, *, items: int, slope: float = RELATION_SLOPE) -> int:
+    """The relations that fit by the paper's law (`laws.paper_key_budget`): m' = D_Q·d_model/(slope·log2 m).
+
+    Args:
+        shape: The query–key channel of the layer.
+        items: m, at least 2.
+        slope: Constant of the law; by default that of graphs which are no permutations, because a layer that holds
+            more than m relations holds no permutation.
+
+    Returns:
+        m', at most the number of ordered pairs.
+
+    Raises:
+        InputError: There are fewer than 2 items.
+    """
     return min(_pairs(items), math.floor(shape.query_budget * shape.d_model / (slope * math.log2(items))))
 
 
 def d_model_by_bits(*, items: int, relations: int, key_budget: int, bits: float = 16.0) -> int:
-    """The smallest d_model at which the bit budget no longer forbids D_K: d ≥ (log2 C(m(m − 1), m')/b − 1)/(2·D_K)."""
+    """The smallest d_model for which the bit budget allows D_K: d_model ≥ (log2 C(m(m − 1), m')/b − 1)/(2·D_K).
+
+    Args:
+        items: m.
+        relations: m'.
+        key_budget: D_K.
+        bits: b, bits in each weight.
+
+    Returns:
+        d_model, at least 1.
+
+    Raises:
+        InputError: The relations do not fit the items.
+    """
     needed = (float(ln_graphs(items=items, relations=relations)) / (LN2 * bits) - 1) / (2 * key_budget)
     return max(1, math.ceil(needed))
 
 
 def d_model_by_freedom(*, items: int, relations: int, key_budget: int) -> int | None:
-    """The smallest d_model at which some split of D_K into heads has the freedom; None beyond WIDEST."""
+    """The smallest d_model for which one split of D_K into heads has enough degrees of freedom.
 
-    # a split h·d_k ≤ D_K has h or d_k ≤ √D_K; with a width that small, as many heads as D_K allows need least each
+    Args:
+        items: m.
+        relations: m'.
+        key_budget: D_K.
+
+    Returns:
+        d_model, or None where WIDEST is not enough.
+
+    Raises:
+        InputError: A size is not positive.
+    """
+
+    # A split h·d_k ≤ D_K has h ≤ √D_K or d_k ≤ √D_K. In the second case the largest head count needs the least freedom.
     root = math.isqrt(key_budget)
     heads = sorted({*range(1, root + 1), *(key_budget // width for width in range(1, root + 1))})
 
@@ -71,8 +129,18 @@ def d_model_by_freedom(*, items: int, relations: int, key_budget: int) -> int | 
     return WIDEST - _largest(lambda less: enough(WIDEST - less), WIDEST - 1)
 
 
-def d_model_by_paper(*, items: int, relations: int, key_budget: int, slope: float = 0.46) -> int:
-    """The paper's law read for d: 0.46·m'·log2 m/D_K, or with slope 1.19 as for permutations."""
+def d_model_by_paper(*, items: int, relations: int, key_budget: int, slope: float) -> int:
+    """The smallest d_model by the paper's law (`laws.paper_key_budget`): slope·m'·log2 m/D_K, rounded up.
+
+    Args:
+        items: m, at least 2.
+        relations: m'.
+        key_budget: D_K.
+        slope: `PERMUTATION_SLOPE` for permutations, `RELATION_SLOPE` for other graphs.
+
+    Returns:
+        d_model, at least 1.
+    """
     return max(1, math.ceil(slope * relations * math.log2(items) / key_budget))
 
 
@@ -89,7 +157,7 @@ def _pairs(items: int) -> int:
 
 
 def _largest(holds: Callable[[int], bool], most: int) -> int:
-    """The largest number from 0 to most for which a condition holds that holds up to some number; 0 always does."""
+    """The largest number from 0 to `most` for which a condition holds; it holds for 0 and for all smaller numbers."""
     low, high = 0, most + 1
     while high - low > 1:
         middle = (low + high) // 2

@@ -1,4 +1,4 @@
-"""Laws: what training was seen to need, and the degrees of freedom that a layer has; estimates, not bounds."""
+"""Laws: the key budgets that training needed, and the degrees-of-freedom law. Estimates, not bounds."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ import numpy as np
 from scipy.special import erf, erfcx, ndtr
 
 from manyheads.bounds.arguments import Given, Reals, positive
-from manyheads.bounds.channel_cost import Shape
+from manyheads.bounds.shape import Shape
 from manyheads.errors import InputError
-from manyheads.problem.graph_kinds import PERMUTATION_SLOPE
 
 MAX_HEADS = 4096
 NEWTON_STEPS = 2  # from a start that is off by 3e-4
@@ -20,17 +19,29 @@ TINY = 1e-300
 SQRT2 = float(np.sqrt(2.0))
 
 
-def paper_key_budget(*, items: Given, relations: Given, d_model: Given, slope: float = PERMUTATION_SLOPE) -> Reals:
-    """D_K* as the paper measured it: 1.19·m·log2 m/d (permutations, Fig. 3) or 0.46·m'·log2 m/d (r-regular, Eq. 32).
+def paper_key_budget(*, items: Given, relations: Given, d_model: Given, slope: float) -> Reals:
+    """D_K* as the paper measured it: slope·m'·log2 m/d_model (Fig. 3 for permutations, Eq. 32 for r-regular graphs).
 
     An empirical fit to F1 ≥ 0.99 after the paper's training, on m ≤ 4096; neither a lower nor an upper bound.
-    `slope` is the registry's constant for the graph (`problem.graph_kinds.paper_slope`).
+
+    Args:
+        items: m, at least 1.
+        relations: m', at least 1.
+        d_model: Width of the embedding.
+        slope: `PERMUTATION_SLOPE` for permutations, `RELATION_SLOPE` for other graphs; `paper_slope`
+            of `problem.graph_kinds` knows it. It has no default: the two differ by a factor of 2.6.
+
+    Returns:
+        The key budget, in key dimensions.
+
+    Raises:
+        InputError: A size is not positive.
     """
     return slope * positive(relations, "relations") * np.log2(positive(items, "items")) / positive(d_model, "d_model")
 
 
 def paper_heads(*, items: Given, d_model: Given) -> Reals:
-    """h* ≈ 1.65·m/d_model − 6.64 (Fig. 10, R² = 0.824), at least 1."""
+    """h* ≈ 1.65·m/d_model − 6.64, the number of heads that the paper measured (Fig. 10, R² = 0.824), at least 1."""
     return np.maximum(1.0, 1.65 * positive(items, "items") / positive(d_model, "d_model") - 6.64)
 
 
@@ -102,7 +113,19 @@ def constraint_positives(share: Given) -> Reals:
 
 
 def freedom_needed(*, items: Given, relations: Given, heads: Given) -> Reals:
-    """m²·g*(m'/(h·m²)), the degrees of freedom that each of h heads needs for its share of the relations."""
+    """m²·g*(m'/(h·m²)), the degrees of freedom that each of h heads needs for its share of the relations.
+
+    Args:
+        items: m.
+        relations: m', below h·m².
+        heads: h.
+
+    Returns:
+        Degrees of freedom of one head; a head of rank d_k has 2·d_model·d_k − d_k² of them (`Shape.freedom`).
+
+    Raises:
+        InputError: A size is not positive, or the heads have more relations than pairs.
+    """
     pairs = positive(items, "items") ** 2
     return pairs * constraint_share(positive(relations, "relations") / (positive(heads, "heads") * pairs))
 
@@ -110,11 +133,22 @@ def freedom_needed(*, items: Given, relations: Given, heads: Given) -> Reals:
 def freedom_key_width(
     *, items: int, relations: int, d_model: int, heads: int, key_heads: int | None = None
 ) -> int | None:
-    """The key width at which `heads` heads have as many degrees of freedom as their share of the relations needs.
+    """The smallest d_k with 2·d_model·d_k − d_k² ≥ m²·g*(m'/(h·m²)): each head has the freedom that its share needs.
 
-    The smallest d_k with 2·d·d_k − d_k² ≥ m²·g*(m'/(h·m²)), or None where not even full rank has enough
-    (laws.md, section 6: an estimate, neither a lower nor an upper bound). With fewer key heads, d_k follows from the
-    freedom that `Shape` counts.
+    An estimate, neither a lower nor an upper bound (docs/reference/laws.md, section 6).
+
+    Args:
+        items: m.
+        relations: m'.
+        d_model: Width of the embedding.
+        heads: h.
+        key_heads: Key heads, where query heads share them (`Shape.freedom`); None: as many as heads.
+
+    Returns:
+        The key width, or None where not even heads of full rank have enough freedom.
+
+    Raises:
+        InputError: A size is not positive, or the key heads do not divide the heads.
 
     >>> freedom_key_width(items=512, relations=512, d_model=64, heads=2)
     21
@@ -133,9 +167,19 @@ def freedom_key_width(
 def freedom_split(
     *, items: int, relations: int, d_model: int, heads: Sequence[int] | None = None
 ) -> tuple[int, int] | None:
-    """(heads, key_width) with the smallest key budget by the law, of those head counts; ties go to fewer heads.
+    """The split with the smallest key budget by the degrees-of-freedom law; of equal ones, that with fewer heads.
 
-    None where none of them, by default 1 to MAX_HEADS, has freedom enough.
+    Args:
+        items: m.
+        relations: m'.
+        d_model: Width of the embedding.
+        heads: Head counts to choose from; None: 1 to MAX_HEADS.
+
+    Returns:
+        (heads, key_width), or None where no head count has enough freedom.
+
+    Raises:
+        InputError: A size is not positive.
 
     >>> freedom_split(items=64, relations=64, d_model=16)
     (3, 5)

@@ -1,33 +1,39 @@
-"""From many runs to the quantity everyone wants: D_K*, with honest error bars."""
+"""From many runs to D_K*, the smallest key budget that works, with its range."""
 
-from manyheads.capacity.goal import Goal
-from manyheads.capacity.measured_laws import Law, Measured, fit_laws
 from manyheads.capacity.measurement import Budget, Capacity, MeasureProgress, measure, measure_protocol
-from manyheads.capacity.point import Point, points
-from manyheads.capacity.regression import Fit, fit_affine, fit_through_origin
+from manyheads.capacity.regression import (
+    MeasuredLaw,
+    MeasuredProblem,
+    Regression,
+    affine_regression,
+    law_regressions,
+    regression_through_origin,
+)
 from manyheads.capacity.search import Bracket, Search
-from manyheads.capacity.store_summary import Problem, problems
-from manyheads.capacity.thresholds import Threshold, threshold
+from manyheads.capacity.store_summary import Experiment, StoredProblem, experiments, stored_problems
+from manyheads.capacity.thresholds import Goal, Point, Threshold, points, threshold
 
 __all__ = [
     "Bracket",
     "Budget",
     "Capacity",
-    "Fit",
+    "Experiment",
     "Goal",
-    "Law",
     "MeasureProgress",
-    "Measured",
+    "MeasuredLaw",
+    "MeasuredProblem",
     "Point",
-    "Problem",
+    "Regression",
     "Search",
+    "StoredProblem",
     "Threshold",
-    "fit_affine",
-    "fit_laws",
-    "fit_through_origin",
+    "affine_regression",
+    "experiments",
+    "law_regressions",
     "measure",
     "measure_protocol",
     "points",
-    "problems",
+    "regression_through_origin",
+    "stored_problems",
     "threshold",
 ]

@@ -1,4 +1,4 @@
-"""measure: D_K* of a problem, over every key width, with as few runs as it takes."""
+"""measure: D_K* of a task over every key width, with few runs."""
 
 from __future__ import annotations
 
@@ -7,16 +7,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from pathlib import Path
 
 from manyheads.bounds import freedom_key_width, paper_key_budget
-from manyheads.capacity.goal import Goal
-from manyheads.capacity.point import Point, points
 from manyheads.capacity.search import Bracket, Search
-from manyheads.capacity.thresholds import Threshold, threshold
+from manyheads.capacity.thresholds import Goal, Point, Threshold, points, threshold
 from manyheads.errors import InputError
 from manyheads.layer.rules import MAX, Rule
 from manyheads.sweep import LayerTrainer, Record, Store, SweepProgress, Workers, sweep, threads
-from manyheads.sweep.store.record import FINISHED
 from manyheads.training.protocol import Protocol, step_limit
 from manyheads.training.run import Run, shared_fields
 from manyheads.training.task import Task
@@ -28,9 +26,14 @@ Wanted = tuple[int, int, int]  # heads, key width, seed
 
 @dataclass(frozen=True)
 class Budget:
-    """Where a measurement stops although it could say more; what it has by then is stored and taken up again."""
+    """The limits of a measurement. A measurement that reaches one is incomplete; the same measurement goes on later.
 
-    runs: int | None = None  # newly trained ones
+    Args:
+        runs: The most runs that are newly trained, at least 1; None: no limit.
+        seconds: The longest time, above 0; None: no limit.
+    """
+
+    runs: int | None = None
     seconds: float | None = None
 
     def __post_init__(self) -> None:
@@ -51,11 +54,11 @@ class Capacity:
     seeds: int
     threshold: Threshold
     curve: tuple[Point, ...]
-    runs: int  # that the search took, stored ones included
-    filled: int  # more runs, to fill in the curve
-    grid: int  # that all head counts at all key widths up to the largest budget tried would have taken
+    runs: int  # runs of the search, also those that were stored before
+    filled: int  # further runs for the curve
+    grid: int  # runs of a grid: all head counts at all key widths up to the largest budget tried
     unscored: int  # runs without a score (failed, diverged, quarantined): their points count as not working
-    complete: bool  # False where the budget ended the search
+    complete: bool  # False if the budget ended the search
 
     @property
     def fields(self) -> dict[str, int | float | str]:
@@ -99,7 +102,7 @@ def measure(
     *,
     heads: Sequence[int],
     seeds: Sequence[int] | int,
-    store: Store,
+    store: Store | Path | str | None = None,
     rule: Rule = MAX,
     protocol: Protocol | None = None,
     goal: Goal | None = None,
@@ -117,7 +120,8 @@ def measure(
         task: The family of problems; each seed draws one of them.
         heads: The head counts to try, each at least 1.
         seeds: The seeds of every point, or their number.
-        store: Where every run is kept, and looked up before it is trained.
+        store: An open store, or a file: every run is kept there and looked up before it is trained. None: no run is
+            kept.
         rule: How the heads are joined.
         protocol: How each run is trained; None: `measure_protocol`.
         goal: When a point counts as working; None: a mean test F1 of at least 0.99.
@@ -145,8 +149,9 @@ def measure(
         count, key_width, seed = want
         return Run(task, heads=count, key_width=key_width, seed=seed, rule=rule, protocol=protocol)
 
+    opened = store if isinstance(store, Store) else Store.temporary() if store is None else Store.write(Path(store))
     try:
-        state = _Measurement(run_at, store, LayerTrainer(), crew, goal, budget or Budget(), progress)
+        state = _Measurement(run_at, opened, LayerTrainer(), crew, goal, budget or Budget(), progress)
         # a head wider than d_model has no more freedom: W_Q·W_Kᵀ is a d_model × d_model matrix
         search = Search(starts, seeds, goal.target, limit, widest=task.d_model)
         complete = state.run(search, lambda: search.wanted() or search.wanted_around())
@@ -155,6 +160,8 @@ def measure(
     finally:
         if workers is None and isinstance(crew, Workers):
             crew.close()
+        if not isinstance(store, Store):
+            opened.close()
     unscored = sum(score is None for by_seed in search.scores.values() for score in by_seed.values())
     return Capacity(
         task=task,
@@ -196,7 +203,7 @@ def predictions(task: Task, heads: Sequence[int]) -> tuple[dict[int, int], int]:
 
 
 class _Measurement:
-    """The rounds of one measurement: what the search wants is swept, what came of it is told to the search."""
+    """The rounds of one measurement: the runs that the search wants are swept, and the search is told their scores."""
 
     def __init__(
         self,
@@ -210,21 +217,14 @@ class _Measurement:
     ) -> None:
         self.run_at, self.store, self.trainer, self.workers, self.goal = run_at, store, trainer, workers, goal
         self.progress, self.trained = progress, 0
-        self.runs_left = math.inf if budget.runs is None else budget.runs
+        self.max_runs = budget.runs
         self.deadline = None if budget.seconds is None else time.monotonic() + budget.seconds
 
     def run(self, search: Search, wishes: Callable[[], list[Wanted]]) -> bool:
-        """Whether there is nothing left to wish for within the budget."""
+        """Sweep until there are no more wishes; False where the budget ends it before."""
         while wanted := wishes():
-            runs = {want: self.run_at(want) for want in wanted}
-            known = self.store.statuses(self.trainer.engine, [run.id for run in runs.values()])
-            new = [want for want, run in runs.items() if known.get(run.id, ("",))[0] not in FINISHED]
-            unaffordable = new[int(self.runs_left) :] if self.runs_left < len(new) else []
-            for want in unaffordable:
-                del runs[want]
-            scores = self._sweep(search, runs)
+            scores = self._sweep(search, {want: self.run_at(want) for want in wanted})
             search.tell(scores)
-            self.runs_left -= len(new)
             if len(scores) < len(wanted):
                 return False
         return True
@@ -250,6 +250,7 @@ class _Measurement:
             trainer=self.trainer,
             workers=self.workers,
             deadline=self.deadline,
+            max_new=None if self.max_runs is None else max(0, self.max_runs - self.trained),
             progress=show,
         )
         return {wants[record.id]: self.goal.score(record) for record in records if not _out_of_time(record)}

@@ -1,16 +1,17 @@
-"""What a store knows of capacities: every problem it has runs of, with its threshold."""
+"""What a store knows of capacities: its problems with their thresholds, and the experiments that share a law."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from manyheads.capacity.goal import Goal
-from manyheads.capacity.measured_laws import Measured
-from manyheads.capacity.point import points
+from manyheads.capacity.regression import MeasuredLaw, MeasuredProblem, law_regressions
 from manyheads.capacity.search import PROBE
-from manyheads.capacity.thresholds import Threshold, threshold
+from manyheads.capacity.thresholds import Goal, Threshold, points, threshold
+from manyheads.problem.embedding import GIVEN
+from manyheads.problem.graph_kinds import graph_family
 from manyheads.sweep import Record
 
 # the graph, what follows from its kind or from d_model, and how long is trained at which size (Table 2)
@@ -18,10 +19,10 @@ SIZES = ("items", "d_model", "graph", "degree", "positive_weight", "message_widt
 
 
 @dataclass(frozen=True)
-class Problem:
+class StoredProblem:
     """Runs that differ in nothing but heads, key width and seed, and where they begin to work."""
 
-    fields: dict[str, object]
+    fields: dict[str, Any]
     threshold: Threshold
     seeds: int
     runs: int
@@ -32,35 +33,80 @@ class Problem:
         return {name: value for name, value in self.fields.items() if name not in SIZES}
 
     @property
-    def measured(self) -> Measured | None:
+    def measured(self) -> MeasuredProblem | None:
         """What a law can be fitted to; None where nothing works, or the graph is known by its fingerprint only."""
-        items, degree, d_model = (self.fields[name] for name in ("items", "degree", "d_model"))
-        found, drawn = self.threshold, self.fields["graph"] in ("permutation", "regular")
-        if found.key_budget is None or found.heads is None or not drawn:
+        found, graph = self.threshold, str(self.fields["graph"])
+        if found.key_budget is None or found.heads is None or graph.startswith(GIVEN):
             return None
-        assert isinstance(items, int)
-        assert isinstance(degree, int)
-        assert isinstance(d_model, int)
-        return Measured(items, items * degree, d_model, found.key_budget, found.heads)
+        items, degree = self.fields["items"], self.fields["degree"]
+        drawn = graph in ("permutation", "regular")  # all other kinds are stored with their sizes
+        relations = items * degree if drawn else graph_family(graph).relations
+        return MeasuredProblem(items, relations, self.fields["d_model"], found.key_budget, found.heads)
 
 
-def problems(records: Sequence[Record], goal: Goal) -> list[Problem]:
-    """The problems among the records, each judged by its points that have more than the probing seeds."""
-    grouped: dict[str, list[tuple[int, int, int, float]]] = {}
+def stored_problems(records: Sequence[Record], goal: Goal) -> list[StoredProblem]:
+    """The problems among the records.
+
+    Args:
+        records: Of any kinds; only layers that have a score for the goal count.
+        goal: When a point counts as working.
+
+    Returns:
+        Each problem with its threshold, by its points that have more than the probing seeds.
+    """
+    grouped: dict[tuple[tuple[str, Any], ...], list[tuple[int, int, int, float]]] = {}
     for record in records:
         score = goal.score(record)
         if record.kind == "layer" and score is not None:
-            run = json.loads(record.run)
+            run: dict[str, Any] = dict(record.run)
             heads, width, seed = (run.pop(name) for name in ("heads", "key_width", "seed"))
             if run["problem_seed"] == seed:
                 del run["problem_seed"]
-            grouped.setdefault(json.dumps(run | {"engine": record.engine}), []).append((heads, width, seed, score))
-    return [_problem(json.loads(run), scores, goal) for run, scores in grouped.items()]
+            shared = (*sorted(run.items()), ("engine", record.engine))
+            grouped.setdefault(shared, []).append((heads, width, seed, score))
+    return [_problem(dict(shared), scores, goal) for shared, scores in grouped.items()]
 
 
-def _problem(fields: dict[str, object], scores: list[tuple[int, int, int, float]], goal: Goal) -> Problem:
+def _problem(fields: dict[str, Any], scores: list[tuple[int, int, int, float]], goal: Goal) -> StoredProblem:
     made = points(scores)
     seeds = max(len(point.scores) for point in made)
     # a point that a measurement gave up after its probing seeds has no interval to speak of
     full = [point for point in made if len(point.scores) > PROBE or len(point.scores) == seeds]
-    return Problem(fields, threshold(full, target=goal.target), seeds, len(scores))
+    return StoredProblem(fields, threshold(full, target=goal.target), seeds, len(scores))
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Problems that differ in nothing but their graphs and sizes, and the laws through them.
+
+    Attributes:
+        differs: The fields, with their values, in which it differs from the store's other experiments.
+        problems: Its problems.
+        laws: The laws through the capacities of its problems.
+    """
+
+    differs: dict[str, object]
+    problems: tuple[StoredProblem, ...]
+    laws: tuple[MeasuredLaw, ...]
+
+    @property
+    def words(self) -> str:
+        """The differences in words."""
+        return ", ".join(f"{name} {value}" for name, value in self.differs.items())
+
+
+def experiments(found: Sequence[StoredProblem]) -> list[Experiment]:
+    """The problems by experiment: a law through two rules, or two lengths of contexts, would be a law of neither."""
+    grouped: dict[str, list[StoredProblem]] = {}
+    for problem in found:
+        grouped.setdefault(json.dumps(problem.experiment, sort_keys=True), []).append(problem)
+    fields = [dict(problems[0].experiment) for problems in grouped.values()]
+    names = sorted({name for one in fields for name in one if len({repr(other.get(name)) for other in fields}) > 1})
+    return [
+        Experiment(
+            {name: one.get(name) for name in names},
+            tuple(problems),
+            tuple(law_regressions([measured for problem in problems if (measured := problem.measured) is not None])),
+        )
+        for one, problems in zip(fields, grouped.values(), strict=True)
+    ]

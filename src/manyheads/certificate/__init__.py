@@ -6,8 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from manyheads.certificate.certificate import Certificate, conclude
-from manyheads.certificate.evidence import Evidence, Witness
+from manyheads.certificate.certificate import Certificate, Evidence, Witness, conclude
 from manyheads.certificate.pairwise import examine_pairs
 from manyheads.certificate.projection import project
 from manyheads.certificate.softmax.examination import examine_contexts

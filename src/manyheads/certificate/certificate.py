@@ -1,16 +1,15 @@
-"""Certificate: the verdict on a layer, a graph and an embedding, with everything the verdict rests on."""
+"""Certificate: the verdict on a layer and a problem, with its evidence, and the threshold that it suggests."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from manyheads.certificate.evidence import Evidence, Witness
 from manyheads.layer.layer import Layer
 from manyheads.layer.rules import Rule
 from manyheads.problem.graph import Graph
@@ -20,12 +19,38 @@ Verdict = Literal["holds", "refuted", "not proved"]
 
 
 @dataclass(frozen=True)
+class Witness:
+    """A pair that the layer gets wrong; under softmax with a context (source first) in which it does."""
+
+    source: int
+    target: int
+    labels: tuple[str, str]
+    is_relation: bool
+    score: float  # the layer's own score of the pair in that context
+    context: tuple[int, ...] | None = None
+    context_labels: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The result of an examination of all pairs, before a verdict."""
+
+    low: float  # the largest score of a pair without a relation (softmax: a proved upper bound on it)
+    high: float  # the smallest score of a relation (softmax: a proved lower bound on it)
+    rounding: float  # bound on the error of the score that decides
+    missed: int  # relations that are certainly wrong
+    false_pairs: int  # other pairs that are certainly wrong
+    open_pairs: int  # pairs neither proved nor refuted
+    witness: Witness | None
+
+
+@dataclass(frozen=True)
 class Certificate:
     """Proof that a layer recognises a graph in every context, or a pair that it gets wrong, or neither.
 
-    For the rules blind to the context, `window` is exact up to rounding and the certificate speaks of every context of
-    every length (`context_lengths` is None). Under softmax it speaks of the contexts with lengths in that range, and
-    window and margin come from proved bounds: every threshold inside the window works, others may work as well.
+    For the rules blind to the context, `window` is exact up to rounding, and the certificate covers every context of
+    every length (`context_lengths` is None). Under softmax it covers the contexts with lengths in that range. There
+    window and margin come from proved bounds: every threshold in the window works, and others may work as well.
     """
 
     verdict: Verdict
@@ -41,9 +66,9 @@ class Certificate:
     margin: float  # smallest signed distance of a score from the threshold, over all pairs
     normalised_margin: float  # margin / (‖W_Q‖_F·‖W_K‖_F·max‖x‖²), the γ of the lower bounds; NaN for zero weights
     window: tuple[float, float]  # every threshold from low to just below high works; none if low ≥ high
-    rounding: float  # what rounding can take from the margin; of a refuted layer, what it can do to the witness's score
-    missed: int  # relations the layer gets wrong (softmax: at least so many)
-    false_pairs: int  # other pairs it gets wrong (softmax: at least so many)
+    rounding: float  # bound on the rounding error of the margin; for a refuted layer, of the witness's score
+    missed: int  # relations that are wrong (softmax: a lower bound)
+    false_pairs: int  # other pairs that are wrong (softmax: a lower bound)
     open_pairs: int  # pairs neither proved nor refuted
     witness: Witness | None
 
@@ -53,28 +78,32 @@ class Certificate:
         return self.verdict == "holds"
 
     def to_json(self) -> dict[str, Any]:
-        """The certificate as plain JSON values; what is infinite or undefined becomes null."""
+        """The certificate as plain JSON values; numbers that are infinite or undefined become null."""
         return _plain(asdict(self))
 
-    def lines(self) -> list[str]:
-        """The certificate for a person, a line for each matter."""
+    def rows(self) -> list[tuple[str, str]]:
+        """The evidence for a person: a name and a text for each matter."""
         low, high = self.window
-        lines = [
-            f"{self.verdict}: {self.reason}",
-            f"layer      rule {self.rule}, {self.heads} heads of width {self.key_width}, d_model {self.d_model}",
-            f"graph      {self.items} items, {self.relations} relations",
-            f"contexts   {self._contexts()}",
-            f"threshold  {self.threshold:.6g}, window {low:.6g} … {high:.6g}{'' if low < high else ' (empty)'}",
-            f"margin     {self.margin:.3g} (normalised {self.normalised_margin:.3g}), rounding {self.rounding:.2g}",
-            f"pairs      {self.missed} missed, {self.false_pairs} false, {self.open_pairs} open of {self.items**2}",
+        heads = f"{self.heads} head{'' if self.heads == 1 else 's'}"
+        rows = [
+            ("layer", f"rule {self.rule}, {heads} of width {self.key_width}, d_model {self.d_model}"),
+            ("graph", f"{self.items} items, {self.relations} relations"),
+            ("contexts", self._contexts()),
+            ("threshold", f"{self.threshold:.6g}, window {low:.6g} … {high:.6g}{'' if low < high else ' (empty)'}"),
+            ("margin", f"{self.margin:.3g} (normalised {self.normalised_margin:.3g}), rounding {self.rounding:.2g}"),
+            ("pairs", f"{self.missed} missed, {self.false_pairs} false, {self.open_pairs} open of {self.items**2}"),
         ]
         if self.witness is not None:
             source, target = self.witness.labels
             kind = "a relation" if self.witness.is_relation else "no relation"
-            lines.append(f"witness    {source} → {target}, {kind}, scores {self.witness.score:.6g}")
+            rows.append(("witness", f"{source} → {target}, {kind}, scores {self.witness.score:.6g}"))
             if self.witness.context_labels is not None:
-                lines.append(f"in         {' '.join(self.witness.context_labels)}")
-        return lines
+                rows.append(("in", " ".join(self.witness.context_labels)))
+        return rows
+
+    def lines(self) -> list[str]:
+        """The certificate for a person: the verdict, and a line for each matter."""
+        return [f"{self.verdict}: {self.reason}", *(f"{name:<11}{text}" for name, text in self.rows())]
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
@@ -112,6 +141,28 @@ def conclude(layer: Layer, problem: Problem, lengths: tuple[int, int] | None, ev
     )
 
 
+def calibrate(layer: Layer, certificate: Certificate) -> Layer:
+    """The same weights with the threshold in the middle of the certificate's window.
+
+    Args:
+        layer: The layer that was certified.
+        certificate: Its certificate.
+
+    Returns:
+        The layer with the new threshold, or the layer itself where the window is empty. A graph without relations, or
+        with all of them, has a window without an end on one side: the threshold is then one past its other end.
+    """
+    low, high = certificate.window
+    return replace(layer, threshold=middle(low, high)) if low < high else layer
+
+
+def middle(low: float, high: float) -> float:
+    """The middle of a window; where one side has no end, one past the other end."""
+    if math.isinf(low) or math.isinf(high):
+        return high - 1 if math.isinf(low) else low + 1
+    return (low + high) / 2
+
+
 def _verdict(evidence: Evidence, margin: float, graph: Graph) -> tuple[Verdict, str]:
     if evidence.witness is not None:
         others, bound = graph.items**2 - graph.relations, "at least " if evidence.open_pairs else ""
@@ -127,7 +178,7 @@ def _verdict(evidence: Evidence, margin: float, graph: Graph) -> tuple[Verdict, 
 
 
 def _normalised(margin: float, layer: Layer, embedding: Float[ndarray, "items d_model"]) -> float:
-    """The margin of the layer scaled to ‖W_Q‖ = ‖W_K‖ = max‖x‖ = 1, the γ (under softmax γ/(R_U·R_V)) of the bounds."""
+    """The margin of the layer scaled to ‖W_Q‖ = ‖W_K‖ = max‖x‖ = 1: γ of the bounds, under softmax γ/(R_U·R_V)."""
     with np.errstate(over="ignore"):
         longest = float(np.einsum("id,id->i", embedding, embedding, dtype=np.float64).max())
     scale = longest

@@ -1,4 +1,4 @@
-"""Rules blind to the context (max, sum, logsumexp): one pass over all ordered pairs decides every context."""
+"""The certificate of rules blind to the context: one pass over all ordered pairs decides every context."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jaxtyping import Float64
 from numpy import ndarray
 
 from manyheads._native import multiply
-from manyheads.certificate.evidence import Evidence, Witness
+from manyheads.certificate.certificate import Evidence, Witness
 from manyheads.certificate.projection import Projection, tile_sides
 from manyheads.layer.layer import Layer
 from manyheads.layer.rules import Rule
@@ -23,11 +23,11 @@ from manyheads.problem.problem import Problem
 def examine_pairs(
     layer: Layer, problem: Problem, projection: Projection, progress: Callable[[int, int], None]
 ) -> Evidence:
-    """Score all ordered pairs, a square tile of them at a time, and compare each with the threshold.
+    """Score all ordered pairs, one square tile at a time, and compare each score with the threshold.
 
-    The score of a pair is the same in every context that holds both, so a pair is proved, or refuted, once for all of
-    them (the paper's monotonicity). A pair is proved if its distance from the threshold exceeds its rounding bound; it
-    is refuted if it is wrong by more than twice that: once for the arithmetic here, once for the layer's own.
+    A pair has the same score in every context that holds it, so one comparison decides all of them (the paper's
+    monotonicity). A pair is proved if its distance from the threshold exceeds its rounding bound. It is refuted if it
+    is wrong by more than twice the bound: once for the arithmetic here, once for the layer's own.
     """
     graph = problem.graph
     row_bounds = layer.rule.error_bound(projection.row_errors())
@@ -41,7 +41,7 @@ def examine_pairs(
             )
         progress(sources.stop, graph.items)
     tally = reduce(add, tallies)
-    # the margin may belong to another pair than the one with the least left after rounding: charge it the difference
+    # the pair of the margin and the pair with the least distance after rounding may differ; `rounding` includes that
     margin = min(tally.high - layer.threshold, layer.threshold - tally.low)
     return Evidence(
         low=tally.low,
@@ -49,7 +49,7 @@ def examine_pairs(
         rounding=tally.worst.bound if tally.wrong else tally.tightest.bound - (tally.tightest.distance - margin),
         missed=tally.missed,
         false_pairs=tally.wrong - tally.missed,
-        open_pairs=tally.unsettled,
+        open_pairs=tally.open_pairs,
         witness=_witness(layer, problem, tally.worst) if tally.wrong else None,
     )
 
@@ -78,26 +78,26 @@ class _Pair:
 
     @property
     def remaining(self) -> float:
-        """What rounding leaves of the distance at worst."""
+        """The distance minus the rounding bound."""
         return self.distance - self.bound
 
     @property
     def excess(self) -> float:
-        """By how much the pair is wrong beyond all rounding."""
+        """The distance by which the pair is wrong, minus twice the rounding bound."""
         return -self.distance - 2 * self.bound
 
 
 @dataclass(frozen=True)
 class _Tally:
-    """What a tile of pairs has shown; the sum of two is what both together show."""
+    """The result of a tile of pairs; the sum of two tallies is the result of both tiles."""
 
     low: float
     high: float
     missed: int
     wrong: int
-    unsettled: int
-    tightest: _Pair  # with the least remaining
-    worst: _Pair  # with the largest excess
+    open_pairs: int
+    tightest: _Pair  # the pair with the least `remaining`
+    worst: _Pair  # the pair with the largest `excess`
 
     def __add__(self, other: _Tally) -> _Tally:
         return _Tally(
@@ -105,7 +105,7 @@ class _Tally:
             high=min(self.high, other.high),
             missed=self.missed + other.missed,
             wrong=self.wrong + other.wrong,
-            unsettled=self.unsettled + other.unsettled,
+            open_pairs=self.open_pairs + other.open_pairs,
             tightest=min(self.tightest, other.tightest, key=lambda pair: pair.remaining),
             worst=max(self.worst, other.worst, key=lambda pair: pair.excess),
         )
@@ -128,7 +128,7 @@ def _judge(
     distance[edges] *= -1
     bounds = row_bounds[:, None]
     unclear = np.flatnonzero(np.abs(distance).min(axis=1) <= 2 * row_bounds)
-    if unclear.size:  # a pair too close for the bound of its whole row: take each pair's own
+    if unclear.size:  # too close for the bound of the whole row: take each pair's own bound
         bounds = np.repeat(bounds, width, axis=1)
         for row in unclear:
             errors = projection.score_errors(corner[0] + int(row))[:, corner[1] : corner[1] + width]
@@ -149,7 +149,7 @@ def _judge(
         high=high,
         missed=int(np.count_nonzero(wrong[edges])),
         wrong=int(np.count_nonzero(wrong)),
-        unsettled=int(wrong.size - np.count_nonzero(remaining > 0) - np.count_nonzero(wrong)),
+        open_pairs=int(wrong.size - np.count_nonzero(remaining > 0) - np.count_nonzero(wrong)),
         tightest=pair(remaining.argmin()),
         worst=pair(excess.argmax()),
     )

@@ -1,4 +1,4 @@
-"""Projection: every item's query and key of every head in float64, and how far rounding can have moved them."""
+"""Projection: every item's query and key of every head in float64, with bounds on their rounding errors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from manyheads.layer.layer import Layer
 from manyheads.layer.rules import gamma
 
 TINY = 2.0**-1074  # a float64 operation with a subnormal result is off by at most half of this
-BLOCK = 1 << 18  # numbers in one block of rows or one square tile: few enough for the cache
+BLOCK = 1 << 18  # numbers in one block of rows or one square tile; they fit into the cache
 
 
 def row_blocks(rows: int, width: int) -> Iterator[tuple[int, int]]:
@@ -33,10 +33,10 @@ def tile_sides(items: int) -> list[slice]:
 
 @dataclass(frozen=True, eq=False)
 class Projection:
-    """Queries and keys as computed, q̂ and k̂, with what bounds their distance from the exact q and k.
+    """Queries and keys as computed, q̂ and k̂, with bounds on their distances from the exact q and k.
 
     a_i = ‖q̂_i‖ and b_j = ‖k̂_j‖ are `query_norms` and `key_norms`; α_i ≥ ‖q̂_i − q_i‖ and β_j ≥ ‖k̂_j − k_j‖ are
-    `query_errors` and `key_errors`, all of them one number for each head and item.
+    `query_errors` and `key_errors`. Each has one number for each head and item.
     """
 
     queries: Float64[ndarray, "heads items key_width"]
@@ -64,7 +64,7 @@ class Projection:
 
     @property
     def slack(self) -> float:
-        """A factor for the rounding inside the bounds themselves: norms, |X||W| and a few products."""
+        """A factor for the rounding in the bounds themselves: norms, |X||W| and a few products."""
         return 1 + gamma(4 * (self.d_model + self.key_width) + 64)
 
     def score_errors(self, source: int) -> Float64[ndarray, "heads items"]:
@@ -73,20 +73,20 @@ class Projection:
         return self._bound(a, alpha, self.key_norms, self.key_errors)
 
     def row_errors(self) -> Float64[ndarray, "heads items"]:
-        """The same for every source and its worst target: cheap, and rough where one key outgrows the others."""
+        """The same for every source and its worst target: quick, but loose where one key is far longer than others."""
         b, beta = self.key_norms.max(axis=1, keepdims=True), self.key_errors.max(axis=1, keepdims=True)
         return self._bound(self.query_norms, self.query_errors, b, beta)
 
     @property
     def reach(self) -> float:
-        """Where it is finite no score, no difference of two scores and nothing summed up on the way to one overflows.
+        """A number that is finite only if no score, no difference of two scores and no partial sum overflows.
 
         By Cauchy and Schwarz every partial sum of q̂·k̂ is within a·b; heads are added up, logits subtracted.
         """
         return 4 * float((self.query_norms.max(axis=1) * self.key_norms.max(axis=1)).sum())
 
     def logits(self, sources: Int[ndarray, " rows"]) -> Float64[ndarray, "heads rows items"]:
-        """What the softmax of every head reads: the sources' scores with every target over √d_k."""
+        """The logits of every head's softmax: the sources' scores with every target over √d_k."""
         queries = self.queries[:, sources]
         logits = np.empty((self.heads, queries.shape[1], self.items))
         for head in range(self.heads):
@@ -101,12 +101,12 @@ class Projection:
 
 
 def project(layer: Layer, embedding: Float[ndarray, "items d_model"]) -> Projection:
-    """The layer's queries and keys of every item, by blocks of rows so that no second copy of the embedding is made."""
+    """The layer's queries and keys of every item. Blocks of rows avoid a second copy of the embedding."""
     queries, query_norms, query_errors = _side(layer.query, embedding)
     keys, key_norms, key_errors = _side(layer.key, embedding)
     return Projection(
         queries=queries,
-        keys=keys.swapaxes(1, 2).copy(),  # ascontiguousarray would leave the stride of a single item as it is
+        keys=keys.swapaxes(1, 2).copy(),  # ascontiguousarray would keep the stride of a single item
         query_norms=query_norms,
         key_norms=key_norms,
         query_errors=query_errors,
@@ -130,4 +130,4 @@ def _side(
         error = gamma(d_model) * (np.abs(x) @ magnitude) + 2 * (d_model + key_width) * TINY
         vectors[:, start:stop] = (x @ matrix).reshape(-1, heads, key_width).swapaxes(0, 1)
         errors[:, start:stop] = np.hypot.reduce(error.reshape(-1, heads, key_width), axis=2).T
-    return vectors, np.hypot.reduce(vectors, axis=2), errors  # hypot neither overflows nor underflows on the way
+    return vectors, np.hypot.reduce(vectors, axis=2), errors  # hypot avoids overflow and underflow

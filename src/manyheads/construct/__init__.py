@@ -1,49 +1,54 @@
-"""The paper's explicit constructions: from a graph and an embedding to a layer that recognises the graph."""
+"""The paper's explicit constructions: from a problem to a layer that recognises its graph."""
 
-from manyheads.certificate.calibration import calibrate
-from manyheads.construct.assembly import assemble, de_embed
-from manyheads.construct.compressive_rows import compressive
-from manyheads.construct.conditions import ConditionWarning
-from manyheads.construct.general_graphs import general
-from manyheads.construct.incoherent_rows import (
-    BlockChoice,
-    Constants,
-    block_by_certificate,
-    block_by_profile,
-    incoherent,
+from manyheads.certificate.certificate import calibrate
+from manyheads.construct.de_embedding import compressive, general
+from manyheads.construct.heads import (
+    RADEMACHER,
+    Bernoulli,
+    ConditionWarning,
+    Rademacher,
+    Signatures,
+    assemble,
+    de_embed,
 )
+from manyheads.construct.incoherent_rows import (
+    Constants,
+    MatchingChoice,
+    incoherent,
+    matchings_by_certificate,
+    matchings_by_profile,
+)
+from manyheads.construct.matchings import Packing, pack, split_sources
 from manyheads.construct.one_hot_items import one_hot
-from manyheads.construct.score_window import Window
-from manyheads.construct.signatures import RADEMACHER, Bernoulli, Rademacher, Signatures
-from manyheads.construct.smallest_construction import Attempt, Smallest, smallest
+from manyheads.construct.smallest_construction import SmallestConstruction, WidthTrial, smallest
 from manyheads.construct.softmax_heads import MendedSoftmax, mended_softmax, softmax
-from manyheads.construct.split import Block, Packing, pack, split_sources
-from manyheads.construct.width_limit import Limit, limit
+from manyheads.construct.width_limit import ScoreWindow, WidthLimit, limit
+from manyheads.problem.graph import Matching
 
 __all__ = [
     "RADEMACHER",
-    "Attempt",
     "Bernoulli",
-    "Block",
-    "BlockChoice",
     "ConditionWarning",
     "Constants",
-    "Limit",
+    "Matching",
+    "MatchingChoice",
     "MendedSoftmax",
     "Packing",
     "Rademacher",
+    "ScoreWindow",
     "Signatures",
-    "Smallest",
-    "Window",
+    "SmallestConstruction",
+    "WidthLimit",
+    "WidthTrial",
     "assemble",
-    "block_by_certificate",
-    "block_by_profile",
     "calibrate",
     "compressive",
     "de_embed",
     "general",
     "incoherent",
     "limit",
+    "matchings_by_certificate",
+    "matchings_by_profile",
     "mended_softmax",
     "one_hot",
     "pack",

@@ -1,4 +1,4 @@
-"""Construction III: any embedding whose rows leak little into each other (Algorithm 4, Theorem B.5)."""
+"""Construction III: permutations under any embedding whose rows overlap little (Algorithm 4, Theorem B.5)."""
 
 from __future__ import annotations
 
@@ -12,13 +12,20 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from manyheads.certificate import Certificate, certify
-from manyheads.construct.assembly import assemble, de_embed
-from manyheads.construct.conditions import ConditionWarning, require_permutation, require_sizes
-from manyheads.construct.signatures import RADEMACHER, Bernoulli, Signatures
-from manyheads.construct.split import split_sources
+from manyheads.construct.heads import (
+    RADEMACHER,
+    Bernoulli,
+    ConditionWarning,
+    Signatures,
+    assemble,
+    de_embed,
+    require_permutation,
+    require_sizes,
+)
+from manyheads.construct.matchings import split_sources
 from manyheads.errors import InputError
 from manyheads.layer.layer import Layer
-from manyheads.problem.incoherence import IncoherenceProfile, realised_incoherence
+from manyheads.problem.incoherence import IncoherenceProfile, realised_profile
 from manyheads.problem.problem import Problem
 
 LARGEST_P = 1 / 20  # Theorem B.5 is stated for Bernoulli signatures up to here
@@ -26,9 +33,10 @@ LARGEST_P = 1 / 20  # Theorem B.5 is stated for Bernoulli signatures up to here
 
 @dataclass(frozen=True)
 class Constants:
-    """The c1, c2, c3 of Theorem B.5, ε_d ≤ c1, ρ ≤ c2/ln m and γ ≤ c3/ln m, which the paper leaves open.
+    """The constants of Theorem B.5's condition: ε_d ≤ c1, ρ ≤ c2/ln m and γ ≤ c3/ln m. The paper leaves them open.
 
-    These keep the true score, (1 − ε_d)²·d_k, above ¾·d_k, and the mean of N3, γ·d_k, below ¼·d_k from m = 55 on.
+    The defaults keep the true score, (1 − ε_d)²·d_k, above ¾·d_k. They keep the mean of N3, γ·d_k, below ¼·d_k from
+    m = 55 on.
     """
 
     c1: float = 1 / 8
@@ -36,7 +44,7 @@ class Constants:
     c3: float = 1.0
 
     def admit(self, profile: IncoherenceProfile) -> bool:
-        """Whether the profile's numbers meet the theorem's condition (a sampled γ is a lower bound only)."""
+        """Whether the profile's numbers meet the condition. A sampled γ is only a lower bound."""
         log = math.log(profile.items)
         return profile.epsilon <= self.c1 and profile.rho * log <= self.c2 and profile.gamma * log <= self.c3
 
@@ -45,13 +53,13 @@ DEFAULT_CONSTANTS = Constants()
 
 
 @dataclass(frozen=True)
-class BlockChoice:
-    """A block size, the profile realised on its blocks, and what speaks for it."""
+class MatchingChoice:
+    """A matching size, with the profile of its matchings and the reason for it."""
 
-    block_size: int
+    matching_size: int
     profile: IncoherenceProfile
     theorem_applies: bool  # whether the profile meets the theorem's condition
-    certificate: Certificate | None = None  # of the layer built with it, where that is how it was found
+    certificate: Certificate | None = None  # of the layer, where `matchings_by_certificate` chose
 
 
 def incoherent(
@@ -59,78 +67,101 @@ def incoherent(
     *,
     key_width: int,
     seed: int,
-    block_size: int | None = None,
+    matching_size: int | None = None,
     signatures: Signatures = RADEMACHER,
     constants: Constants = DEFAULT_CONSTANTS,
 ) -> Layer:
-    """Algorithm 4: blocks as large as the embedding's incoherence allows, de-embedded by X_inv = Xᵀ/μ.
+    """Algorithm 4: matchings as large as the embedding's incoherence allows, de-embedded by X_inv = Xᵀ/μ.
 
-    Without a block size it takes the one of `block_by_profile`, and warns where the theorem's condition is not met.
+    Args:
+        problem: A permutation, and rows that are not all zero.
+        key_width: d_k, the width of a head, at least 1.
+        seed: Decides the signatures.
+        matching_size: The most relations of a head, at least 1; by default the choice of `matchings_by_profile`, with a
+            warning where the theorem's condition is not met.
+        signatures: RADEMACHER or Bernoulli(p); Theorem B.5 takes p ≤ 1/20, and a larger p is warned of.
+        constants: The condition of the theorem, for the choice of the matching size.
+
+    Returns:
+        A layer with the threshold of the signatures.
+
+    Raises:
+        InputError: The graph is no permutation, every row is zero, or a size is below 1.
     """
-    require_sizes(key_width=key_width, block_size=1 if block_size is None else block_size)
+    require_sizes(key_width=key_width, matching_size=1 if matching_size is None else matching_size)
     require_permutation(problem.graph)
     if isinstance(signatures, Bernoulli) and signatures.p > LARGEST_P:
         _warn(f"Theorem B.5 takes Bernoulli signatures with p ≤ 1/20, not {signatures.p:g}")
-    if block_size is None:
-        choice = block_by_profile(problem, constants=constants)
-        block_size = choice.block_size
+    if matching_size is None:
+        choice = matchings_by_profile(problem, constants=constants)
+        matching_size = choice.matching_size
         if not choice.theorem_applies:
-            _warn("even blocks of one relation leak more than Theorem B.5 allows, so it does not apply")
+            _warn("Theorem B.5 does not apply: even matchings of one relation overlap more than it allows")
     words = signatures.draw(problem.items, key_width, seed=seed)
-    blocks = split_sources(problem.graph, size=block_size)
+    matchings = split_sources(problem.graph, size=matching_size)
     mu = middle_length(problem.rows)
-    heads = [de_embed(problem.rows, block, words, mu=mu) for block in blocks]
+    heads = [de_embed(problem.rows, matching, words, mu=mu) for matching in matchings]
     return assemble(heads, threshold=signatures.threshold(key_width))
 
 
-def block_by_profile(problem: Problem, *, constants: Constants = DEFAULT_CONSTANTS) -> BlockChoice:
-    """The largest blocks whose realised profile meets the theorem's condition; single relations where none does.
+def matchings_by_profile(problem: Problem, *, constants: Constants = DEFAULT_CONSTANTS) -> MatchingChoice:
+    """The largest matchings whose realised profile meets the theorem's condition; size 1 where none does.
 
-    The profile realised on the blocks, because the suprema of Definition B.4 over all sets are far above it.
+    The profile is taken on the matchings themselves: the suprema of Definition B.4 over all sets are far above it.
+
+    Raises:
+        InputError: The graph is no permutation, or every row is zero.
     """
     require_permutation(problem.graph)
 
     def profile(size: int) -> IncoherenceProfile:
-        return realised_incoherence(problem.rows, split_sources(problem.graph, size=size))
+        return realised_profile(problem.rows, split_sources(problem.graph, size=size))
 
-    size = _largest_block(problem.items, lambda size: constants.admit(profile(size)))
+    size = _largest_size(problem.items, lambda size: constants.admit(profile(size)))
     chosen = profile(size)
-    return BlockChoice(size, chosen, chosen.exact and constants.admit(chosen))
+    return MatchingChoice(size, chosen, chosen.exact and constants.admit(chosen))
 
 
-def block_by_certificate(
+def matchings_by_certificate(
     problem: Problem,
     *,
     key_width: int,
     seed: int,
     signatures: Signatures = RADEMACHER,
     constants: Constants = DEFAULT_CONSTANTS,
-) -> BlockChoice:
-    """The largest blocks whose layer certifies, whatever their profile; `theorem_applies` says whether it is covered.
+) -> MatchingChoice:
+    """The largest matchings whose layer certifies, whatever their profile; `theorem_applies` says if B.5 covers them.
 
-    The certificate is that of the layer which `incoherent` builds with this block size and the same arguments; it does
-    not hold where not even single relations do.
+    The certificate is that of the layer which `incoherent` builds with this matching size and the same arguments. It
+    does not hold where not even matchings of one relation certify.
+
+    Raises:
+        InputError: As `incoherent`.
     """
 
     def certificate(size: int) -> Certificate:
-        layer = incoherent(problem, key_width=key_width, seed=seed, block_size=size, signatures=signatures)
+        layer = incoherent(problem, key_width=key_width, seed=seed, matching_size=size, signatures=signatures)
         return certify(layer, problem)
 
-    size = _largest_block(problem.items, lambda size: certificate(size).holds)
-    profile = realised_incoherence(problem.rows, split_sources(problem.graph, size=size))
-    return BlockChoice(size, profile, profile.exact and constants.admit(profile), certificate(size))
+    size = _largest_size(problem.items, lambda size: certificate(size).holds)
+    profile = realised_profile(problem.rows, split_sources(problem.graph, size=size))
+    return MatchingChoice(size, profile, profile.exact and constants.admit(profile), certificate(size))
 
 
 def middle_length(embedding: Float[ndarray, "items d_model"]) -> float:
-    """μ, half way between the smallest and the largest ‖x_i‖²: no other makes ε_d as small."""
+    """μ, half way between the smallest and the largest ‖x_i‖²: no other μ makes ε_d as small.
+
+    Raises:
+        InputError: Every row is zero.
+    """
     lengths = np.einsum("id,id->i", embedding, embedding, dtype=np.float64)
     if not lengths.any():
         raise InputError("every row of the embedding is zero")
     return float(lengths.max() + lengths.min()) / 2
 
 
-def _largest_block(items: int, admits: Callable[[int], bool]) -> int:
-    """The largest admitted block size, by doubling and bisecting the number of heads; 1 where none is admitted."""
+def _largest_size(items: int, admits: Callable[[int], bool]) -> int:
+    """The largest admitted matching size, by doubling and bisecting the number of heads; 1 where none is admitted."""
 
     def size(heads: int) -> int:
         return math.ceil(items / heads)

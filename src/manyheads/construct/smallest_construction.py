@@ -1,4 +1,4 @@
-"""Smallest: how large is "sufficiently large"? The least key budget at which a construction reliably certifies."""
+"""How large is "sufficiently large"? The least key budget at which a construction reliably certifies."""
 
 from __future__ import annotations
 
@@ -11,35 +11,33 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from manyheads.certificate import Certificate, certify
-from manyheads.certificate.calibration import middle
-from manyheads.construct.assembly import assemble, de_embed
-from manyheads.construct.score_window import Tile, Window, window
-from manyheads.construct.signatures import RADEMACHER
-from manyheads.construct.split import Block, pack, split_sources
-from manyheads.construct.width_limit import Limit, Threshold, limit
+from manyheads.certificate.certificate import middle
+from manyheads.construct.heads import RADEMACHER, assemble, de_embed
+from manyheads.construct.matchings import pack, split_sources
+from manyheads.construct.width_limit import ScoreWindow, Threshold, Tile, WidthLimit, limit, window
 from manyheads.layer.layer import Layer
-from manyheads.problem.graph import Graph
+from manyheads.problem.graph import Graph, Matching
 from manyheads.problem.problem import Problem
 
-DRAWS = 20
-NEEDED = 19  # a width counts if so many of the draws certify
-FIRST_WIDTH = 16  # where the widths begin to double, while no budget is known to beat
-ROWS = 64
+DRAWS = 20  # draws of the signatures at one width
+NEEDED = 19  # a width passes if this number of draws separate
+FIRST_WIDTH = 16  # the first width to double, while no budget is known that works
+ROWS = 64  # sources in one tile of scores
 
 
 @dataclass(frozen=True)
-class Attempt:
-    """A key width tried at a block size: how many draws of the signatures separated, of those that were looked at."""
+class WidthTrial:
+    """A key width at a matching size: how many of the draws of the signatures separated."""
 
     heads: int
-    block_size: int
+    matching_size: int
     key_width: int
     separated: int
-    draws: int  # fewer than DRAWS where too many had failed already
+    draws: int  # fewer than DRAWS where the result was certain before
 
     @property
     def passes(self) -> bool:
-        """Whether the width counts."""
+        """Whether enough draws separated."""
         return self.separated >= NEEDED
 
     @property
@@ -49,14 +47,14 @@ class Attempt:
 
 
 @dataclass(frozen=True, eq=False)
-class Smallest:
-    """The least key budget found, and everything that was tried on the way."""
+class SmallestConstruction:
+    """The least key budget that was found, with every limit and every trial of the search."""
 
     threshold: Threshold
     max_budget: int
-    limits: tuple[Limit, ...]  # of each block size visited: where it does not separate, no width works
-    attempts: tuple[Attempt, ...]
-    best: Attempt | None  # None: no width works at any block size, or none within max_budget
+    limits: tuple[WidthLimit, ...]  # of each matching size; where one does not separate, no width works
+    trials: tuple[WidthTrial, ...]
+    best: WidthTrial | None  # None: no width works within max_budget at any matching size
     certified: int  # of the DRAWS layers of the best width, those that certify
     layer: Layer | None  # the first of these
     certificate: Certificate | None
@@ -67,70 +65,78 @@ def smallest(
     *,
     threshold: Threshold,
     seed: int,
-    block_sizes: Sequence[int] | None = None,
+    matching_sizes: Sequence[int] | None = None,
     max_budget: int | None = None,
-    progress: Callable[[Limit | Attempt], None] | None = None,
-) -> Smallest:
-    """Minimise D_K of construction II (of IV, where the graph is no permutation) over block size and key width.
+    progress: Callable[[WidthLimit | WidthTrial], None] | None = None,
+) -> SmallestConstruction:
+    """Minimise D_K of construction II, or of IV where the graph is no permutation, over matching size and key width.
 
-    `threshold` is the paper's d_k/2 or, "best", any that the window of a draw allows. At each block size the limit
-    d_k → ∞ comes first; where it does not separate, no width works and none is tried. Then the width is bisected: it
-    counts if NEEDED of DRAWS draws (the seeds seed, seed + 1, …) separate, and the draws of the best are certified.
-    The width found passes where the one below fails; by luck of the draws, one still smaller may pass again.
+    At each matching size the limit d_k → ∞ is examined first. Where it does not separate, no width works and none is
+    tried. Otherwise the width is bisected: it passes if NEEDED of DRAWS draws separate. The draws of the best width are
+    certified at the end. The width found passes and the one below it fails; by chance a smaller one may pass again.
 
-    Budgets above max_budget, by default one for each relation, are not looked at: one head of width 1 for each relation
-    costs no more, and does all that any width can.
+    Args:
+        problem: Any graph, and rows of about length one.
+        threshold: "paper" for d_k/2, or "best" for any threshold in the window of a draw.
+        seed: The draws have the seeds seed, seed + 1, …
+        matching_sizes: The sizes to try, in this order; by default `default_matching_sizes`.
+        max_budget: The largest key budget to try, by default one for each relation: one head of width 1 for each
+            relation costs no more, and separates wherever any width does.
+        progress: Called with every limit and every trial.
+
+    Returns:
+        The best width, with a layer that certifies where there is one.
     """
     graph = problem.graph
     report = progress or (lambda _: None)
-    sizes = default_block_sizes(graph, problem.d_model) if block_sizes is None else block_sizes
+    sizes = default_matching_sizes(graph, problem.d_model) if matching_sizes is None else matching_sizes
     budget = max(1, graph.relations) if max_budget is None else max_budget
-    limits: list[Limit] = []
-    attempts: list[Attempt] = []
-    best: Attempt | None = None
+    limits: list[WidthLimit] = []
+    trials: list[WidthTrial] = []
+    best: WidthTrial | None = None
 
     for size in sizes:
-        blocks = blocks_of(graph, size=size)
-        widest = (budget if best is None else best.key_budget - 1) // len(blocks)
+        matchings = matchings_of(graph, size=size)
+        widest = (budget if best is None else best.key_budget - 1) // len(matchings)
         if widest < 1:
-            continue  # more heads than budget: nothing to gain here
-        limits.append(limit(problem, blocks))
+            continue  # more heads than the budget has widths
+        limits.append(limit(problem, matchings))
         report(limits[-1])
         if not limits[-1].separates(threshold):
             continue
-        attempt_width = partial(_attempt, problem, blocks, threshold, seed)
-        for attempt in _bisect(attempt_width, widest, known=best is not None):
-            attempts.append(attempt)
-            report(attempt)
-            if attempt.passes:
-                best = attempt
+        try_width = partial(_try, problem, matchings, threshold, seed)
+        for trial in _bisect(try_width, widest, known=best is not None):
+            trials.append(trial)
+            report(trial)
+            if trial.passes:
+                best = trial
 
     layers = [] if best is None else _certified(problem, best, threshold, seed)
     layer, certificate = layers[0] if layers else (None, None)
-    return Smallest(threshold, budget, tuple(limits), tuple(attempts), best, len(layers), layer, certificate)
+    return SmallestConstruction(threshold, budget, tuple(limits), tuple(trials), best, len(layers), layer, certificate)
 
 
-def default_block_sizes(graph: Graph, d_model: int) -> list[int]:
+def default_matching_sizes(graph: Graph, d_model: int) -> list[int]:
     """The sizes that make 1, 2, 3, 4, 6, 8, 12, … heads, those nearest to d_model first, and 1 at the end.
 
-    Two to seven relations a head are left out: words short enough to be worth it there are too few to differ.
+    Sizes from two to seven are left out. They would need signatures so short that too few different ones exist.
     """
     heads = sorted({step * 2**power for step in (2, 3) for power in range(32)} | {1})
     sizes = {-(-graph.relations // count) for count in heads if graph.max_degree <= count}
     return [*sorted((size for size in sizes if size >= 8), key=lambda size: abs(np.log(size / d_model))), 1]
 
 
-def blocks_of(graph: Graph, *, size: int) -> list[Block]:
-    """The blocks of construction II for a permutation, those of IV for any other graph."""
+def matchings_of(graph: Graph, *, size: int) -> list[Matching]:
+    """The matchings of construction II for a permutation, those of IV for any other graph."""
     return split_sources(graph, size=size) if graph.is_permutation else pack(graph, size=size)
 
 
-def _bisect(attempt: Callable[[int], Attempt], widest: int, *, known: bool) -> Iterator[Attempt]:
-    """Attempts that close in on the smallest width that passes; the last one that passes is it."""
-    # where a budget is known that works, see first whether it can be beaten at all; else double until one works
+def _bisect(try_width: Callable[[int], WidthTrial], widest: int, *, known: bool) -> Iterator[WidthTrial]:
+    """Trials that bisect the smallest width that passes; it is the last trial that passes."""
+    # where a working budget is known, the widest width below it decides whether to go on; else widths double
     low, high = 0, widest if known else min(FIRST_WIDTH, widest)
     while True:
-        outcome = attempt(high)
+        outcome = try_width(high)
         yield outcome
         if outcome.passes:
             break
@@ -139,37 +145,41 @@ def _bisect(attempt: Callable[[int], Attempt], widest: int, *, known: bool) -> I
         low, high = high, min(2 * high, widest)
     while high - low > 1:
         middle = (low + high) // 2
-        outcome = attempt(middle)
+        outcome = try_width(middle)
         yield outcome
         low, high = (low, middle) if outcome.passes else (middle, high)
 
 
-def _attempt(
+def _try(
     problem: Problem,
-    blocks: list[Block],
+    matchings: list[Matching],
     threshold: Threshold,
     seed: int,
     key_width: int,
-) -> Attempt:
-    """Draw the signatures again and again, until enough draws separate or too many do not."""
+) -> WidthTrial:
+    """Draw the signatures until the result of all DRAWS draws is certain."""
     draws = separated = 0
     while draws < DRAWS and draws - separated <= DRAWS - NEEDED:
-        layer = draw_layer(problem.rows, blocks, key_width, seed + draws)
+        layer = draw_layer(problem.rows, matchings, key_width, seed + draws)
         separated += separates(problem, layer, threshold)
         draws += 1
-    return Attempt(len(blocks), max(len(sources) for sources, _ in blocks), key_width, separated, draws)
+    return WidthTrial(len(matchings), max(len(sources) for sources, _ in matchings), key_width, separated, draws)
 
 
-def draw_layer(embedding: Float[ndarray, "items d_model"], blocks: list[Block], key_width: int, seed: int) -> Layer:
-    """The construction on these blocks, with one draw of the signatures."""
+def draw_layer(
+    embedding: Float[ndarray, "items d_model"], matchings: list[Matching], key_width: int, seed: int
+) -> Layer:
+    """The construction on these matchings, with the signatures of one seed."""
     words = RADEMACHER.draw(len(embedding), key_width, seed=seed)
-    return assemble([de_embed(embedding, block, words) for block in blocks], threshold=RADEMACHER.threshold(key_width))
+    return assemble(
+        [de_embed(embedding, matching, words) for matching in matchings], threshold=RADEMACHER.threshold(key_width)
+    )
 
 
 def separates(problem: Problem, layer: Layer, threshold: Threshold) -> bool:
-    """Whether the layer's threshold, or any, separates all pairs; looks no further than the first no."""
+    """Whether the layer's threshold ("paper") or any threshold ("best") separates all pairs."""
 
-    def still(so_far: Window) -> bool:
+    def still(so_far: ScoreWindow) -> bool:
         return so_far.is_open if threshold == "best" else so_far.holds(layer.threshold)
 
     return still(window(problem.graph, _tiles(layer, problem.rows), until=lambda so_far: not still(so_far)))
@@ -183,16 +193,16 @@ def _tiles(layer: Layer, embedding: Float[ndarray, "items d_model"]) -> Iterator
         score = np.empty_like(joined)
         for head in range(1, layer.heads):
             np.matmul(queries[head, row : row + ROWS], keys[head], out=score)
-            np.maximum(joined, score, out=joined)
+            layer.rule.add_head(joined, score)
         yield row, 0, joined
 
 
-def _certified(problem: Problem, best: Attempt, threshold: Threshold, seed: int) -> list[tuple[Layer, Certificate]]:
+def _certified(problem: Problem, best: WidthTrial, threshold: Threshold, seed: int) -> list[tuple[Layer, Certificate]]:
     """The draws of the best width that certify."""
-    blocks = blocks_of(problem.graph, size=best.block_size)
+    matchings = matchings_of(problem.graph, size=best.matching_size)
     layers = []
     for draw in range(DRAWS):
-        layer = draw_layer(problem.rows, blocks, best.key_width, seed + draw)
+        layer = draw_layer(problem.rows, matchings, best.key_width, seed + draw)
         if threshold == "best":
             found = window(problem.graph, _tiles(layer, problem.rows))
             layer = replace(layer, threshold=middle(found.low, found.high))

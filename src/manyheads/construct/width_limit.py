@@ -1,77 +1,136 @@
-"""Limit: what is left of a construction as its key width grows without end, and whether that separates.
+"""The limit of a construction as its key width grows without end, and whether the limit separates.
 
 Signatures are independent columns, so score/d_k of head k tends to its mean, with u_i = x_i·X_inv the de-embedded item:
 
     Σ_{s,t} u_i(s)·u_j(t)·E[w_π(s)·w_t]  =  (E w² − (E w)²)·Σ_{s∈V_k} u_i(s)·u_j(π(s))  +  (E w)²·Σ_s u_i(s)·Σ_t u_j(t).
 
 For signs (E w = 0, E w² = 1) and unit rows this is G[:,V_k]·G[π(V_k),:], G = XXᵀ. Besides the signal it holds three
-terms that no width shrinks: δ_j(π(i)) from N1, δ_i(π⁻¹(j)) from N2 and ⟨δ_i, δ_j∘π⟩ over the block from N3. The
-fluctuation around it does shrink. So where the limit does not separate, no width is sufficiently large.
+terms that no width shrinks: δ_j(π(i)) from N1, δ_i(π⁻¹(j)) from N2 and ⟨δ_i, δ_j∘π⟩ over the matching from N3. The
+fluctuation around the limit does shrink. So where the limit does not separate, no width is sufficiently large.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Float64
 from numpy import ndarray
 
-from manyheads.construct.score_window import Tile, Window, window
-from manyheads.construct.signatures import RADEMACHER, Signatures
-from manyheads.construct.split import Block
+from manyheads.construct.heads import RADEMACHER, Signatures
+from manyheads.problem.graph import Graph, Matching
 from manyheads.problem.problem import Problem
 
 Threshold = Literal["paper", "best"]
 
-PANEL = 1024  # columns of scores at a time; with the rows below, a tile of half a megabyte stays in the cache
-ROWS = 64
-PANEL_NUMBERS = 2**25  # at most so many of a panel's overlaps are held, a quarter of a gigabyte
+PANEL, ROWS = 1024, 64  # columns and rows of a tile of scores: half a megabyte, which stays in the cache
+PANEL_NUMBERS = 2**25  # the most overlaps of a panel in memory, a quarter of a gigabyte
+
+# A rectangle of scores joined over the heads: its first row, its first column, the scores.
+Tile = tuple[int, int, Float64[ndarray, "rows columns"]]
 
 
 @dataclass(frozen=True)
-class Limit:
-    """The scores divided by the key width, as the key width grows: their window, and the paper's threshold in it."""
+class ScoreWindow:
+    """The thresholds that separate: those between low and high.
+
+    Attributes:
+        low: The largest score of a false pair.
+        high: The smallest score of a true pair.
+    """
+
+    low: float
+    high: float
+
+    @property
+    def is_open(self) -> bool:
+        """Whether any threshold separates."""
+        return self.low < self.high
+
+    def holds(self, threshold: float) -> bool:
+        """Whether this threshold separates."""
+        return self.low < threshold < self.high
+
+
+def window(graph: Graph, tiles: Iterable[Tile], *, until: Callable[[ScoreWindow], bool] | None = None) -> ScoreWindow:
+    """The window of the scores in all tiles.
+
+    Args:
+        graph: The pairs that are true.
+        tiles: The scores.
+        until: Asked after every tile; True ends the pass, and the window is that of the tiles so far.
+    """
+    low, high = -np.inf, np.inf
+    for row, column, scores in tiles:
+        true = graph.adjacency(row, row + len(scores))[:, column : column + scores.shape[1]]
+        low = max(low, float(scores.max(initial=-np.inf, where=~true)))
+        high = min(high, float(scores.min(initial=np.inf, where=true)))
+        if until is not None and until(ScoreWindow(low, high)):
+            break
+    return ScoreWindow(low, high)
+
+
+@dataclass(frozen=True)
+class WidthLimit:
+    """The limit of score/d_k for large key widths.
+
+    Attributes:
+        heads: The number of matchings.
+        matching_size: The size of the largest matching.
+        window: The thresholds that separate in the limit.
+        threshold: The paper's threshold over d_k.
+    """
 
     heads: int
-    block_size: int
-    window: Window
+    matching_size: int
+    window: ScoreWindow
     threshold: float
 
     def separates(self, threshold: Threshold) -> bool:
-        """Whether a sufficiently large width exists at this block size, for the paper's threshold or for the best."""
+        """Whether a sufficiently large width exists, with the paper's threshold or with the best one."""
         return self.window.is_open if threshold == "best" else self.window.holds(self.threshold)
 
 
 def limit(
     problem: Problem,
-    blocks: Sequence[Block],
+    matchings: Sequence[Matching],
     *,
     signatures: Signatures = RADEMACHER,
     mu: float = 1.0,
-    until: Callable[[Window], bool] | None = None,
-) -> Limit:
-    """The limit d_k → ∞ of the construction on these blocks, with X_inv = Xᵀ/μ; `until` as for `window`."""
-    return Limit(
-        heads=len(blocks),
-        block_size=max(len(sources) for sources, _ in blocks),
-        window=window(problem.graph, limit_tiles(problem.rows, blocks, signatures=signatures, mu=mu), until=until),
+    until: Callable[[ScoreWindow], bool] | None = None,
+) -> WidthLimit:
+    """The limit d_k → ∞ of the construction on these matchings, with X_inv = Xᵀ/μ.
+
+    Args:
+        problem: The graph, and the rows X.
+        matchings: The relations of each head; together, all relations of the graph.
+        signatures: The signatures of the construction.
+        mu: μ, the squared length that the rows have in the mean.
+        until: As for `window`.
+
+    Returns:
+        The limit, which says whether a sufficiently large width exists.
+    """
+    return WidthLimit(
+        heads=len(matchings),
+        matching_size=max(len(sources) for sources, _ in matchings),
+        window=window(problem.graph, limit_tiles(problem.rows, matchings, signatures=signatures, mu=mu), until=until),
         threshold=signatures.threshold(1),
     )
 
 
 def limit_tiles(
-    embedding: Float[ndarray, "items d_model"], blocks: Sequence[Block], *, signatures: Signatures, mu: float
+    embedding: Float[ndarray, "items d_model"], matchings: Sequence[Matching], *, signatures: Signatures, mu: float
 ) -> Iterator[Tile]:
     """The limit of every pair's largest score over the heads, tile by tile."""
     x = embedding.astype(np.float64)
     items = len(x)
     # all sources and all targets in the order of their heads, so that a head is a slice
-    all_sources, all_targets = (np.concatenate(ends) for ends in zip(*blocks, strict=True))
-    heads = list(pairwise(np.cumsum([0] + [len(sources) for sources, _ in blocks]).tolist()))
+    all_sources, all_targets = (np.concatenate(ends) for ends in zip(*matchings, strict=True))
+    heads = list(pairwise(np.cumsum([0] + [len(sources) for sources, _ in matchings]).tolist()))
     spread, common = signatures.square - signatures.mean**2, signatures.mean**2
     panel = min(items, PANEL, max(1, PANEL_NUMBERS // max(1, len(all_targets))))
     for column in range(0, items, panel):

@@ -1,1 +1,1 @@
-"""Pictures from rows: every module draws one, from stored numbers alone, in the look of `style`."""
+"""Pictures from values, one function each, in the style of `style`."""

@@ -16,23 +16,23 @@ from manyheads.drawing.style import BLACK, BLUE, GREEN, GREY, ORANGE, VERMILLION
 
 @dataclass(frozen=True, eq=False)
 class CapacityMap:
-    """For each key budget, the relations over d_model by the bound, the law and the guarantee."""
+    """For each key budget, the number of relations against d_model: by the bound, by the law, and guaranteed."""
 
     items: int
     d_models: Float64[ndarray, " d"]
     key_budgets: tuple[int, ...]
-    impossible: Float64[ndarray, "budgets d"]  # beyond: no layer of 16-bit weights
+    impossible: Float64[ndarray, "budgets d"]  # no layer of 16-bit weights holds more
     likely: Float64[ndarray, "budgets d"]  # the degrees-of-freedom law at its best split
     guaranteed: Float64[ndarray, " budgets"]  # a head for each relation
 
 
 @dataclass(frozen=True, eq=False)
 class HeadCurve:
-    """For one problem, the smallest key budget over the number of heads."""
+    """For one problem, the smallest key budget against the number of heads."""
 
     title: str
     heads: Float64[ndarray, " h"]
-    law: Float64[ndarray, " h"]  # infinite where no width is enough
+    law: Float64[ndarray, " h"]  # infinite if no width is enough
     predicted: float
     low: float
     high: float
@@ -42,7 +42,10 @@ class HeadCurve:
 
 
 def draw_capacity_map(rows: CapacityMap) -> Figure:
-    """Relations against d_model, a panel for each key budget: guaranteed, within and above the law, impossible."""
+    """The relations that a layer holds against d_model, a panel for each of four key budgets.
+
+    Four areas: guaranteed, within the law, above the law, impossible.
+    """
     with look():
         figure, axes = panels(2, 2)
         figure.set_size_inches(7.6, 6.2)
@@ -71,7 +74,7 @@ def draw_capacity_map(rows: CapacityMap) -> Figure:
 
 
 def draw_head_curve(rows: HeadCurve) -> Figure:
-    """D_K against heads for one problem, with what is impossible, predicted and recommended."""
+    """D_K against the number of heads for one problem: impossible, predicted and recommended budgets."""
     with look():
         figure, axes = panels(1, 1)
         figure.set_size_inches(6.6, 4.4)

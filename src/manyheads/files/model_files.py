@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float, Float32
 from numpy import ndarray
 
-from manyheads.bounds.architectures import Architecture
+from manyheads.bounds.shape import Architecture
 from manyheads.errors import InputError
 from manyheads.files.door import exists, read_json
 from manyheads.files.gguf_files import GGUF_SUFFIX, read_gguf_metadata, read_gguf_tensors

@@ -1,16 +1,17 @@
 """The compact compiler: the smallest layer that provably holds a graph, fitted by full gradients over all pairs."""
 
-from manyheads.fitting.folding import Map, fold, linear_map, mapped, suitable_map
-from manyheads.fitting.layer_fit import Fitted, fit, grow
+from manyheads.fitting.folding import Map, fold, linear_map, map_rows, suitable_map
+from manyheads.fitting.layer_fit import FitResult, fit, grow
 from manyheads.fitting.options import Descent, FitOptions, FitProgress, ShapeTrial
-from manyheads.fitting.smallest_fit import FitSearchResult, best_split, predicted_shape, smallest_fit, splits
+from manyheads.fitting.shape_search import FitSearchResult, best_split, smallest_fit
+from manyheads.fitting.shapes import predicted_shape, splits
 
 __all__ = [
     "Descent",
     "FitOptions",
     "FitProgress",
+    "FitResult",
     "FitSearchResult",
-    "Fitted",
     "Map",
     "ShapeTrial",
     "best_split",
@@ -18,7 +19,7 @@ __all__ = [
     "fold",
     "grow",
     "linear_map",
-    "mapped",
+    "map_rows",
     "predicted_shape",
     "smallest_fit",
     "splits",

@@ -1,9 +1,9 @@
-"""Descent: one attempt to separate all pairs, by full gradients of a squared hinge, and then to widen the window.
+"""Descent: one attempt to separate all pairs by full gradients of a squared hinge, and then to widen the window.
 
-Every step looks at all m² pairs exactly (native/fitting/survey.hpp). A pair without a relation costs what each head
-scores it above τ − 1, a relation what its best head lacks to τ + 1, both squared; τ is learned with the weights. Once
-any threshold separates, further steps at a falling rate widen the window; the weights with the largest margin for their
-size are kept.
+Every step looks at all m² pairs exactly (native/fitting/survey.hpp). A pair without a relation costs the square of
+each head's score above τ − 1. A relation costs the square of its best head's score below τ + 1. τ is learned with the
+weights. Once a threshold separates, further steps at a falling rate widen the window; the weights with the widest
+window for their size are kept.
 """
 
 from __future__ import annotations
@@ -32,7 +32,16 @@ STUCK = 0.002  # an attempt ends where its loss falls by less than this part bet
 
 @dataclass(frozen=True, eq=False)
 class DescentResult:
-    """What came of one attempt: the weights, whether a threshold separates, and how far it was from that."""
+    """The result of one attempt.
+
+    Attributes:
+        weights: The query and key weights and the threshold.
+        window: The thresholds that separate; none where low ≥ high.
+        separated: Whether a threshold separates; for softmax, whether the logits keep to their band.
+        wrong: Pairs on the wrong side of the threshold.
+        loss: The sum of all costs.
+        steps: Steps of the attempt so far.
+    """
 
     weights: Weights
     window: tuple[float, float]
@@ -43,9 +52,9 @@ class DescentResult:
 
 
 class Engine:
-    """The native engine on one problem and one shape, its looks reported as standings."""
+    """The native engine on one problem and one shape."""
 
-    SLACK = 0.95  # of the ratio that softmax is trained for is enough, here as in native/fitting/fitting.hpp
+    SLACK = 0.95  # under softmax this part of the ratio is enough, here as in native/fitting/fitting.hpp
 
     def __init__(
         self,
@@ -70,7 +79,12 @@ class Engine:
         self._fitting = Fitting32(graph.row_starts, graph.targets, rows, heads, key_width, threads)
 
     def run(self, weights: Weights, *, warm: bool = False) -> DescentResult:
-        """Separate, then widen; `warm` where the weights nearly fit already."""
+        """Separate, then widen.
+
+        Args:
+            weights: The weights to start from.
+            warm: Whether they nearly fit already, so that smaller rates suffice.
+        """
         self._fitting.set_weights(*weights)
         steps, finding = 0, None
         for done, found in self._bursts(self.descent.rates(warm=warm), "separate", until_open=True):
@@ -79,16 +93,16 @@ class Engine:
             if self._separated(found) or stuck or not math.isfinite(found.loss):
                 break
         assert finding is not None, "there is at least one step"
-        reached = self._attempt(finding, steps)
+        reached = self._result(finding, steps)
         return self._widen(reached) if reached.separated and self.descent.widen and finding.loss > 0 else reached
 
     def _widen(self, reached: DescentResult) -> DescentResult:
-        """Further steps: the window closes now and then on the way, so the best standing is kept."""
+        """Further steps. The window may narrow on the way, so the best weights are kept."""
         best = reached
         rate = self.descent.rate / 4
         rates = list(rate * np.linspace(1, 0, self.descent.widen, endpoint=False))
         for done, found in self._bursts(rates, "widen", until_open=False):
-            now = self._attempt(found, reached.steps + done)
+            now = self._result(found, reached.steps + done)
             if now.separated and _normalised(now) > _normalised(best):
                 best = now
             if found.loss == 0:
@@ -99,10 +113,10 @@ class Engine:
         """Bursts of steps, each ending with an exact look at all pairs."""
         descent, done = self.descent, 0
         length = max(1, len(rates) // BURSTS)
-        if descent.share < 1:  # a look costs as many steps as there are shares
+        if descent.share < 1:  # a look costs as much as 1/share steps
             length = max(length, round(BETWEEN_LOOKS / descent.share))
         while done < len(rates):
-            left = max(0.0, self.deadline - time.monotonic())  # where none is left, a burst still looks once
+            left = max(0.0, self.deadline - time.monotonic())  # a burst without time left still looks once
             burst = self._fitting.burst(
                 rates[done : done + length],
                 descent.beta1,
@@ -114,7 +128,8 @@ class Engine:
                 until_open,
             )
             done += burst.steps
-            # a burst ends with a step, after which nobody has looked, unless it ended early
+            # a burst looks before each step, so its last finding is of the weights before the last step, unless it
+            # ended early
             finding = self._look() if burst.steps == length or descent.share < 1 else burst.finding
             self._tell(finding, phase, done)
             yield done, finding
@@ -132,7 +147,7 @@ class Engine:
             return finding.high > self.SLACK * self.ratio * max(1.0, finding.low, -finding.lowest)
         return finding.low < finding.high
 
-    def _attempt(self, finding: Finding, steps: int) -> DescentResult:
+    def _result(self, finding: Finding, steps: int) -> DescentResult:
         return DescentResult(
             weights=self._fitting.weights(),
             window=(finding.low, finding.high),
@@ -157,8 +172,46 @@ def _stuck(before: Finding, now: Finding) -> bool:
     return now.loss > (1 - STUCK) * before.loss
 
 
-def _normalised(attempt: DescentResult) -> float:
-    """The window for the size of the weights, which is all that the growth of the weights leaves."""
-    low, high = attempt.window
-    query, key, _ = attempt.weights
+def _normalised(result: DescentResult) -> float:
+    """The width of the window over the size of the weights: larger weights alone do not improve it."""
+    low, high = result.window
+    query, key, _ = result.weights
     return (high - low) / float(np.linalg.norm(query) * np.linalg.norm(key))
+
+
+SCALE = 0.2  # √ of the scores' standard deviation; small, so that chance assigns no relation to a head
+THRESHOLD = 1.5
+SHRUNK = 0.3  # factor on the weights of a failed attempt
+
+
+def random_start(d_model: int, *, heads: int, key_width: int, seed: int) -> Weights:
+    """Normal weights, for scores of standard deviation SCALE² on rows of length one."""
+    rng = np.random.default_rng(seed)
+    query, key = rng.standard_normal((2, heads, d_model, key_width)) * (SCALE * key_width**-0.25)
+    return query, key, THRESHOLD
+
+
+def shrunk_start(weights: Weights) -> Weights:
+    """The weights of a failed attempt, multiplied by SHRUNK.
+
+    All pairs cost again, but the heads keep a preference for the relations that they held. With many heads this often
+    succeeds where a random start hardly ever does (docs/results/fit.md).
+    """
+    query, key, threshold = weights
+    return query * SHRUNK, key * SHRUNK, threshold * SHRUNK**2
+
+
+def narrowed_start(weights: Weights, *, key_width: int) -> Weights:
+    """Narrower heads: every head's form W_Q·W_Kᵀ reduced to its strongest singular directions."""
+    query, key, threshold = weights
+    left, strengths, right = np.linalg.svd(query @ key.swapaxes(1, 2))
+    roots = np.sqrt(strengths[:, None, :key_width])
+    return left[:, :, :key_width] * roots, right[:, :key_width].swapaxes(1, 2) * roots, threshold
+
+
+def fewer_heads_start(weights: Weights) -> Weights:
+    """One head less: the head whose form W_Q·W_Kᵀ has the smallest norm is removed."""
+    query, key, threshold = weights
+    forms = np.einsum("hdc,hdb,hec,heb->h", query, query, key, key)  # ‖W_Q·W_Kᵀ‖² of each head
+    rest = np.delete(np.arange(len(query)), int(np.argmin(forms)))
+    return query[rest], key[rest], threshold

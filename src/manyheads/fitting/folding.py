@@ -1,8 +1,8 @@
-"""Fold: linear maps of an embedding that vanish into a layer's weights.
+"""Linear maps of an embedding that are folded into a layer's weights.
 
 A query is x·W_Q. A layer fitted to the rows x·A, with weights V, scores every pair as the layer with W_Q = A·V_Q and
-W_K = A·V_K scores the rows x themselves: (x·A)·V = x·(A·V). So whitening, and projecting a direction out, cost nothing
-once the weights are found. Centring, x − mean, is affine and does not fold: there is no bias to take the mean up.
+W_K = A·V_K scores the rows x themselves: (x·A)·V = x·(A·V). So whitening, and projecting a direction out, cost
+nothing once the weights are found. Centring, x − mean, is affine and cannot be folded: a layer has no bias.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from manyheads.errors import InputError
 from manyheads.layer.layer import Layer
 
 Map = Literal["none", "whiten", "project", "project+whiten"]
-DOMINANT = 4.0  # times the mean squared length over all directions: an embedding with a stronger one gains by whitening
-LEVEL = 10.0  # rows that much longer or shorter than one are levelled
-SHRINK = 1e-3  # of the mean squared singular value: directions weaker than this are not blown up to full strength
+DOMINANT = 4.0  # an embedding with a direction this many times stronger than random rows have gains by whitening
+LEVEL = 10.0  # rows longer than this, or shorter than its inverse, are scaled
+SHRINK = 1e-3  # part of the mean strength added to every direction, so that weak ones are not raised to full strength
 
 
 def linear_map(embedding: Float[ndarray, "items d_model"], name: Map) -> Float64[ndarray, "d_model d_model"]:
     """The d_model × d_model matrix of a map by its name.
 
-    `whiten` is (XᵀX/m + λ)^(−½): the mapped rows fill all directions alike. `project` is I − uuᵀ with the mean row's
-    direction u. Both are scaled so that the mapped rows have length one in the mean.
+    `whiten` is (XᵀX/m + λ)^(−½): the map_rows rows fill all directions alike. `project` is I − uuᵀ with the mean row's
+    direction u. Both are scaled so that the map_rows rows have length one in the mean.
     """
     rows = embedding.astype(np.float64)
     matrix = np.eye(rows.shape[1])
@@ -46,24 +46,24 @@ def linear_map(embedding: Float[ndarray, "items d_model"], name: Map) -> Float64
     return matrix / np.sqrt(np.mean(lengths**2))
 
 
-def levelled(embedding: Float[ndarray, "items d_model"]) -> Float64[ndarray, "d_model d_model"] | None:
-    """For the map `none`: nothing, or where rows are far from length one, what makes them that long in the mean.
+def levelling_map(embedding: Float[ndarray, "items d_model"]) -> Float64[ndarray, "d_model d_model"] | None:
+    """For the map `none`: the scaling that makes the rows length one in the mean, or None where they are near that.
 
-    The first weights and the rates of a fit are made for rows of about that length.
+    The random starts and the rates of a fit suit rows of about length one.
     """
     length = float(np.sqrt(np.mean(np.square(embedding, dtype=np.float64).sum(axis=1))))
     return None if length == 0 or 1 / LEVEL <= length <= LEVEL else linear_map(embedding, "none")
 
 
 def suitable_map(embedding: Float[ndarray, "items d_model"]) -> Map:
-    """`whiten` where some direction has more than DOMINANT times its share of all lengths, else `none`."""
+    """The map that helps an embedding: `whiten` where one direction dominates (DOMINANT), else `none`."""
     rows = embedding.astype(np.float64)
     strengths = np.linalg.eigvalsh(rows.T @ rows)
-    edge = (1 + np.sqrt(rows.shape[1] / len(rows))) ** 2  # what rows without any structure reach (Marchenko and Pastur)
+    edge = (1 + np.sqrt(rows.shape[1] / len(rows))) ** 2  # the largest strength of random rows (Marchenko and Pastur)
     return "whiten" if strengths[-1] > DOMINANT * edge * strengths.mean() else "none"
 
 
-def mapped(
+def map_rows(
     embedding: Float[ndarray, "items d_model"], matrix: Float64[ndarray, "d_model d_model"]
 ) -> Float64[ndarray, "items d_model"]:
     """The rows x·A."""

@@ -1,4 +1,4 @@
-"""Fit: the compact compiler, a layer fitted until a certificate proves it."""
+"""Fit of one shape: attempts from several starts until a certificate proves the layer."""
 
 from __future__ import annotations
 
@@ -11,24 +11,22 @@ from jaxtyping import Float32, Float64
 from numpy import ndarray
 
 from manyheads.certificate import Certificate, certify
-from manyheads.certificate.calibration import calibrate
+from manyheads.certificate.certificate import calibrate
 from manyheads.errors import InputError
-from manyheads.fitting.band import Band, most_heads, narrowest_band
-from manyheads.fitting.descent import DescentResult, Engine, Weights
-from manyheads.fitting.folding import Map, fold, levelled, linear_map, mapped, unfold
+from manyheads.fitting.descent import DescentResult, Engine, Weights, random_start, shrunk_start
+from manyheads.fitting.folding import Map, fold, levelling_map, linear_map, map_rows, unfold
 from manyheads.fitting.options import FitOptions, FitProgress, suitable_descent
-from manyheads.fitting.possibility import require_possible
-from manyheads.fitting.starts import random_start, shrunk_start
+from manyheads.fitting.shapes import Band, most_heads, narrowest_band, require_possible
 from manyheads.layer.layer import Layer
 from manyheads.layer.rules import MAX, SOFTMAX
 from manyheads.problem.problem import Problem
 
-CHAIN = 6  # attempts from one random start: all but the first begin with the last one's weights, shrunk
+CHAIN = 6  # attempts from one random start; all but the first start from the shrunk weights of the last
 
 
 @dataclass(frozen=True, eq=False)
-class Fitted:
-    """A layer, its certificate and the way to it; the certificate is the judge, and may say no."""
+class FitResult:
+    """A layer with its certificate, which may not hold, and the course of the fit."""
 
     layer: Layer
     certificate: Certificate
@@ -39,7 +37,7 @@ class Fitted:
     map: Map
 
 
-def fit(problem: Problem, *, heads: int, key_width: int, options: FitOptions, start: Layer | None = None) -> Fitted:
+def fit(problem: Problem, *, heads: int, key_width: int, options: FitOptions, start: Layer | None = None) -> FitResult:
     """Fit a layer of this shape to the graph until it certifies, in at most `options.restarts` attempts.
 
     Args:
@@ -79,7 +77,7 @@ def fit(problem: Problem, *, heads: int, key_width: int, options: FitOptions, st
             options.progress(progress)
 
     def run(attempt: int, weights: Weights, *, warm: bool = False) -> DescentResult:
-        # the engine is gone when the certificate begins: each holds several numbers for every item and key dimension
+        # the engine is freed before the certificate begins: both hold several numbers for every item and key dimension
         return Engine(
             problem.graph, inner.rows, heads=heads, key_width=key_width, descent=descent,
             threads=options.threads(problem.items), ratio=inner.ratio(heads), attempt=attempt, progress=look,
@@ -104,10 +102,10 @@ def fit(problem: Problem, *, heads: int, key_width: int, options: FitOptions, st
     assert best is not None, "there is at least one attempt"
     layer, certificate, kept = best
     seconds = time.monotonic() - begun
-    return Fitted(layer, certificate, tuple(trace), attempt + 1, kept.steps, seconds, options.map)
+    return FitResult(layer, certificate, tuple(trace), attempt + 1, kept.steps, seconds, options.map)
 
 
-def grow(layer: Layer, problem: Problem, *, options: FitOptions) -> Fitted:
+def grow(layer: Layer, problem: Problem, *, options: FitOptions) -> FitResult:
     """Fit a layer of the same shape and rule to a changed graph, beginning with the weights of the given layer.
 
     Random starts follow only where this warm start does not lead to a certificate.
@@ -143,23 +141,23 @@ class MappedProblem:
         if options.rule.context_blind and options.context_length is not None:
             raise InputError("the rule max holds in contexts of every length: a context length goes with softmax")
         lengths = None if options.rule.context_blind else problem.context_lengths(options.context_length)
-        matrix = levelled(problem.rows) if options.map == "none" else linear_map(problem.rows, options.map)
-        rows = problem.rows if matrix is None else mapped(problem.rows, matrix)
+        matrix = levelling_map(problem.rows) if options.map == "none" else linear_map(problem.rows, options.map)
+        rows = problem.rows if matrix is None else map_rows(problem.rows, matrix)
         return cls(problem, matrix, np.ascontiguousarray(rows, dtype=np.float32), lengths)
 
     def ratio(self, heads: int) -> float:
-        """How far a relation's logit has to exceed the band of the others, under softmax; 0 for the rule max."""
+        """For softmax: a relation's logit over the half width of the band of other pairs (`band`); 0 for max."""
         return self._band(heads).ratio / Engine.SLACK if self.lengths else 0.0
 
     @property
     def most_heads(self) -> float:
-        """More heads are possible in no width; infinite for the rule max."""
+        """The largest number of heads for which a band exists; infinite for the rule max."""
         return float(most_heads(degree=self._degree, lengths=self.lengths)) if self.lengths else math.inf
 
     def judge(self, result: DescentResult) -> tuple[Layer, Certificate]:
-        """The layer of an attempt's weights, the map folded in, with the best threshold and its certificate.
+        """The layer of an attempt's weights, with the map folded in and the best threshold, and its certificate.
 
-        In single precision where that certifies, else in double.
+        The weights are in single precision where that certifies, else in double.
         """
         exact = self._layer(result.weights)
         for precision in (np.float32, np.float64):
@@ -171,9 +169,9 @@ class MappedProblem:
         return layer, certificate
 
     def weights_of(self, layer: Layer) -> Weights:
-        """The weights with which the engine scores its rows as the layer scores the embedding, at a scale of its own.
+        """The weights with which the engine scores its rows as the layer scores the embedding, up to a scale.
 
-        A fit leaves most relations one above the threshold, where their cost begins: so does this scale.
+        The scale puts the median relation one above the threshold, where its cost begins: so does a fit.
         """
         inner = layer if self.matrix is None else unfold(layer, self.matrix)
         query, key = (weights.astype(np.float64) for weights in (inner.query, inner.key))
@@ -203,12 +201,12 @@ class MappedProblem:
 
     @property
     def _degree(self) -> int:
-        """The most targets of one source that a context can hold: all others in it, and itself where it has a loop."""
-        assert self.lengths is not None, "only softmax looks at what else a context holds"
+        """The most targets of one source in a context: all other items, and the source itself where it has a loop."""
+        assert self.lengths is not None, "only softmax depends on the other items of a context"
         room = self.lengths[1] - 1 + int(self.problem.graph.has_loops)
         return max(1, min(room, int(self.problem.graph.out_degrees.max(initial=1))))
 
 
 def _nearer(one: DescentResult, other: DescentResult) -> bool:
-    """Whether one attempt came nearer to a certificate than another."""
+    """Whether one attempt is nearer to a certificate than another."""
     return (not one.separated, one.wrong, one.loss) < (not other.separated, other.wrong, other.loss)

@@ -1,4 +1,4 @@
-"""Layer: the query and key weights of one attention layer, its threshold and the rule that joins its heads."""
+"""Layer: the query and key weights of one attention layer, its threshold, and the rule that joins its heads."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Layer:
 
     @property
     def d_model(self) -> int:
-        """Width of the embedding the layer reads."""
+        """The width of the rows that the layer reads."""
         return int(self.query.shape[1])
 
     @property

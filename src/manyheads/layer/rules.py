@@ -6,6 +6,7 @@ has a rounding bound, and the reference engine trains it. The native engine trai
 
 from __future__ import annotations
 
+import difflib
 import math
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, ClassVar
@@ -74,7 +75,7 @@ class Rule(ABC):
         return own.add_head is not Rule.add_head and own.error_bound is not Rule.error_bound
 
     def divisor(self, key_width: int) -> float:
-        """What each raw score is divided by before the heads are joined."""
+        """The number by which each raw score is divided before the heads are joined."""
         return 1.0
 
     def __str__(self) -> str:
@@ -204,7 +205,9 @@ def rule_named(name: str | Rule) -> Rule:
     if isinstance(name, Rule):
         return name
     if name not in RULES:
-        raise InputError(f"unknown rule '{name}': choose from {', '.join(RULES)}")
+        near = difflib.get_close_matches(name, RULES, n=1)
+        hint = f" (did you mean {near[0]}?)" if near else ""
+        raise InputError(f"unknown rule '{name}'{hint}: choose from {', '.join(RULES)}")
     return RULES[name]
 
 

@@ -21,7 +21,7 @@ from manyheads.papers.trial import Trial
 from manyheads.retrieval.retrieval_run import RetrievalRun
 from manyheads.sweep.store.record import Storable
 from manyheads.training import Protocol, Run, Task, train
-from manyheads.training.native import step_flops
+from manyheads.training.engines import step_flops
 
 LARGEST = ((2048, 256), (4096, 512))  # "3 seeds for the largest points" (Sec. 6.1), read as these two
 
@@ -101,6 +101,7 @@ class Speed:
         # seconds of a step = by · work, where no part takes negative time
         self.by = nnls(work / taken[:, None], np.ones(len(TIMED_RUNS)))[0]
         self.flops = _numpy_flops()
+        self._layers: dict[str, float] = {}  # seconds by id: many exhibits share their runs
 
     def seconds(self, runs: Sequence[Storable], *, workers: int | None = None) -> float:
         """An estimate of the wall time of these runs.
@@ -118,14 +119,18 @@ class Speed:
         networks = [run for run in runs if isinstance(run, RetrievalRun)]
         if (blocks or networks) and find_spec("torch") is None:
             return math.nan
-        shared = (
-            EVALUATION * STOPPED_EARLY * sum(run.protocol.steps * float(_layer_work(run) @ self.by) for run in layers)
-        )
-        shared += sum(trial.seconds(self.flops) for trial in trials if not trial.ALONE)
+        shared = sum(self._layer_seconds(run) for run in layers)
+        shared += sum(trial.seconds(self.flops) for trial in trials if not trial.EXCLUSIVE)
         shared += sum(run.steps * _block_flops(run) for run in blocks) / (BLOCK_SHARE * self.flops)
         shared += sum(_retrieval_seconds(run, self.flops) for run in networks)
-        clocks = sum(trial.seconds(self.flops) for trial in trials if trial.ALONE)
+        clocks = sum(trial.seconds(self.flops) for trial in trials if trial.EXCLUSIVE)
         return shared / (workers or os.cpu_count() or 1) + clocks
+
+    def _layer_seconds(self, run: Run) -> float:
+        if run.id not in self._layers:
+            step = float(_layer_work(run) @ self.by)
+            self._layers[run.id] = EVALUATION * STOPPED_EARLY * run.protocol.steps * step
+        return self._layers[run.id]
 
 
 def _layer_work(run: Run) -> Float64[ndarray, " 3"]:

@@ -135,7 +135,7 @@ def register_exhibit(name: str, source: Exhibit | str) -> None:
     EXHIBITS[name] = source
 
 
-def exhibit(name: str) -> Exhibit:
+def exhibit_named(name: str) -> Exhibit:
     """The exhibit of this name.
 
     Raises:
@@ -161,7 +161,7 @@ def exhibit_names(collection: Collection, *, hours: bool = False) -> tuple[str, 
         collection: one of COLLECTIONS.
         hours: whether to list those that take hours, or the others.
     """
-    every = ((name, exhibit(name)) for name in EXHIBITS)
+    every = ((name, exhibit_named(name)) for name in EXHIBITS)
     return tuple(name for name, one in every if one.collection == collection and one.hours is hours)
 
 
@@ -177,7 +177,7 @@ def needed(names: Iterable[str], scale: Scale, rows: Rows | None = None, *, fore
     Returns:
         The listed runs of all exhibits, then the runs of their searches.
     """
-    known, chosen = Rows(()) if rows is None else rows, [exhibit(name) for name in names]
+    known, chosen = Rows(()) if rows is None else rows, [exhibit_named(name) for name in names]
     runs = {run.id: run for one in chosen for run in one.runs(scale)}
     searches = dict.fromkeys(search for one in chosen for search in one.searches(scale))  # exhibits share them
     for search in searches:
@@ -193,5 +193,5 @@ def is_complete(name: str, scale: Scale, rows: Rows) -> bool:
 
 def verdicts(names: Iterable[str], rows: Rows, scale: Scale) -> list[Verdict]:
     """The verdicts of these exhibits, each claim once, in the order of the claims' numbers."""
-    found = {verdict.claim: verdict for name in names for verdict in exhibit(name).claims(rows, scale)}
+    found = {verdict.claim: verdict for name in names for verdict in exhibit_named(name).claims(rows, scale)}
     return sorted(found.values(), key=lambda verdict: (int("".join(filter(str.isdigit, verdict.claim))), verdict.claim))

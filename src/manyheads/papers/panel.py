@@ -95,9 +95,8 @@ class Panel:
 
     def run(self, heads: int, key_width: int, seed: int, scale: Scale) -> Run:
         """One run of this problem by the paper's protocol."""
-        limit = step_limit(items=self.items, d_model=self.d_model, rule=self.rule)
-        protocol = Protocol(steps=scale.limit(limit))
-        return Run(self.task, heads=heads, key_width=key_width, seed=seed, rule=self.rule, protocol=protocol)
+        task, protocol = _training(self, scale)
+        return Run(task, heads=heads, key_width=key_width, seed=seed, rule=self.rule, protocol=protocol)
 
     def runs(self, scale: Scale) -> list[Run]:
         """Every run of the panel; none if the problem is larger than the scale allows."""
@@ -120,7 +119,13 @@ class Panel:
         return [point for point in points(found) if len(point.scores) == len(self.seeds(scale))]
 
 
-@cache  # many exhibits ask for the same runs, and an id takes 0.1 ms
+@cache  # thousands of runs share them
+def _training(panel: Panel, scale: Scale) -> tuple[Task, Protocol]:
+    limit = step_limit(items=panel.items, d_model=panel.d_model, rule=panel.rule)
+    return panel.task, Protocol(steps=scale.limit(limit))
+
+
+@cache  # many exhibits ask for the same runs
 def _runs(panel: Panel, scale: Scale) -> tuple[Run, ...]:
     if panel.items > scale.most_items or (scale.quick and not panel.is_sketched):
         return ()

@@ -17,7 +17,7 @@ NAME, PICTURES = "paper.md", "paper"
 """The file of the page, and the folder of its pictures beside it."""
 INTRODUCTION = """
 Every figure and table of "A Capacity-Based Rationale for Multi-Head Attention" (M. Adler, arXiv 2509.22840) that has
-been run here, and each claim beside what was measured. This page and its pictures follow from {origin}.
+been run here, and each claim compared with the measurement. This page and its pictures follow from {origin}.
 """.strip()
 PAST = """
 Questions that the paper does not ask. The training is the paper's unless the caption says otherwise. Key budgets are

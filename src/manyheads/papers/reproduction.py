@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from manyheads.drawing.style import GREY, save
 from manyheads.files.atomic_files import make_directory
 from manyheads.papers.effort import Scale
-from manyheads.papers.exhibit import Exhibit, exhibit, needed, verdicts
+from manyheads.papers.exhibit import Exhibit, exhibit_named, needed, verdicts
 from manyheads.papers.rows import Rows, stored_rows
 from manyheads.papers.trial import BlockTrainers, in_turns, is_possible
 from manyheads.papers.verdict import Verdict
@@ -33,7 +33,7 @@ class ExhibitReport:
     @property
     def exhibit(self) -> Exhibit:
         """The exhibit itself."""
-        return exhibit(self.name)
+        return exhibit_named(self.name)
 
 
 @dataclass(frozen=True)
@@ -95,17 +95,17 @@ def measure_rows(
         possible = [run for run in missing if is_possible(run, blocks)]
         before, impossible = len(rows), len(missing) - len(possible)
         in_all = before + len(missing_runs(names, rows, scale)) - impossible
-        for trainer, alone, group in in_turns(possible, blocks):
+        for trainer, exclusive, group in in_turns(possible, blocks):
 
-            def told(one: SweepProgress, before: int = before, in_all: int = in_all) -> None:
+            def forward(one: SweepProgress, before: int = before, in_all: int = in_all) -> None:
                 if progress is not None:
                     progress(SweepProgress(before + one.done, in_all, one.latest))
 
-            if alone:
+            if exclusive:
                 with threads(1) as single:
-                    sweep(group, store, trainer=trainer, workers=single, progress=told)
+                    sweep(group, store, trainer=trainer, workers=single, progress=forward)
             else:
-                sweep(group, store, trainer=trainer, workers=workers, progress=told)
+                sweep(group, store, trainer=trainer, workers=workers, progress=forward)
             before += len(group)
         tried.update(run.id for run in missing)
         rows = rows.joined(stored_rows(store, missing))
@@ -123,7 +123,7 @@ def report(names: Sequence[str], rows: Rows, scale: Scale, *, origin: Origin = O
     """
     reports = []
     for name in names:
-        one = exhibit(name)
+        one = exhibit_named(name)
         runs = needed([name], scale, rows)
         done = len(rows.of(runs))
         if done or not one.hours:

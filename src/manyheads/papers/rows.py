@@ -44,9 +44,7 @@ class Row:
     @classmethod
     def of(cls, record: Record) -> Row:
         """The row of a finished record of a store."""
-        return cls(
-            record.id, record.kind, record.status, json.loads(record.scores), record.steps or 0, record.seconds or 0.0
-        )
+        return cls(record.id, record.kind, record.status, record.scores, record.steps or 0, record.seconds or 0.0)
 
     def score(self, name: str) -> float | int | None:
         """A score by its name; None if it was not measured."""

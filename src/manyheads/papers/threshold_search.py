@@ -50,10 +50,11 @@ class ThresholdSearch:
         """
         if self in rows.finished_searches:
             return rows.finished_searches[self]
-        return self._follow(
-            lambda _: True,
-            lambda run: self.goal.score(rows[run.id]) if run.id in rows else float(_foreseen(run)),
-        )
+
+        def score(run: Run) -> float | None:
+            return self.goal.score(rows[run.id]) if run.id in rows else float(_foreseen(run))
+
+        return rows.once(("foresee", self), lambda: self._follow(lambda _: True, score))
 
     def _follow(self, is_known: Callable[[Run], bool], score: Callable[[Run], float | None]) -> SearchTrail:
         search = Search(

@@ -13,7 +13,7 @@ from manyheads.block.block_run import BlockRun
 from manyheads.identity import Identified
 from manyheads.problem.embedding_generators import one_hot
 from manyheads.retrieval.retrieval_run import RetrievalRun
-from manyheads.sweep import BlockTrainer, Ended, LayerTrainer, RetrievalTrainer, Trainer
+from manyheads.sweep import BlockTrainer, LayerTrainer, Record, RetrievalTrainer, Trainer
 from manyheads.sweep.store.record import Storable
 from manyheads.training import Run, Task
 
@@ -30,7 +30,7 @@ class Trial(Identified):
 
     KIND: ClassVar[str]  # a word for the store
     PROTOCOL: ClassVar[int] = 1  # raised whenever the same fields describe another measurement
-    ALONE: ClassVar[bool] = False  # whether nothing else may run at the same time: true for a clock
+    EXCLUSIVE: ClassVar[bool] = False  # whether nothing else may run at the same time: true for a clock
 
     @property
     def fields(self) -> dict[str, object]:
@@ -65,11 +65,12 @@ class TrialTrainer:
         """Why this machine cannot make the trial; None if it can."""
         return run.refusal()
 
-    def train(self, run: Trial, *, time_limit: float | None, keep_going: Callable[[], bool]) -> Ended:
+    def train(self, run: Trial, *, time_limit: float | None, keep_going: Callable[[], bool]) -> Record:
         """Make the trial. It takes seconds, so it has no time limit and cannot be interrupted."""
         begun = time.perf_counter()
         scores = run.make()
-        return Ended("converged", scores, steps=0, seconds=time.perf_counter() - begun, curve=())
+        seconds = time.perf_counter() - begun
+        return Record.of(run, self.kind, self.engine, status="converged", scores=scores, steps=0, seconds=seconds)
 
 
 def trainer_of(run: Storable, blocks: BlockTrainers) -> Trainer:
@@ -109,10 +110,12 @@ def in_turns(runs: Sequence[Storable], blocks: BlockTrainers) -> list[tuple[Trai
     grouped: dict[tuple[Trainer, bool], list[Storable]] = {}
     for run in runs:
         trainer = trainer_of(run, blocks)
-        alone = trainer.device != "cpu" if isinstance(trainer, BlockTrainer) else isinstance(run, Trial) and run.ALONE
-        grouped.setdefault((trainer, alone), []).append(run)
+        exclusive = (
+            trainer.device != "cpu" if isinstance(trainer, BlockTrainer) else isinstance(run, Trial) and run.EXCLUSIVE
+        )
+        grouped.setdefault((trainer, exclusive), []).append(run)
     return sorted(
-        ((trainer, alone, group) for (trainer, alone), group in grouped.items()), key=lambda turn: not turn[1]
+        ((trainer, exclusive, group) for (trainer, exclusive), group in grouped.items()), key=lambda turn: not turn[1]
     )
 
 

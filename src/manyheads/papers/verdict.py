@@ -1,4 +1,4 @@
-"""Verdict: one claim of a paper beside the measurement, and the likely reason where the two differ."""
+"""Verdict: one claim of a paper compared with the measurement, and the likely reason if they differ."""
 
 from __future__ import annotations
 

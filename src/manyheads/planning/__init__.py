@@ -1,23 +1,29 @@
-"""Plan: advice from the bounds, the laws and what training was seen to need."""
+"""Planning: advice from the bounds, the laws and measured thresholds, for a problem or for a real model."""
 
 from manyheads.planning.advice import Plan, plan
-from manyheads.planning.advice_check import Trial, trials
-from manyheads.planning.guarantee import Guarantee
+from manyheads.planning.advice_check import AdviceCheck, check_advice
+from manyheads.planning.answers import RelationsThatFit, WidthNeeded, d_model_needed, relations_that_fit
+from manyheads.planning.guarantee import Guarantee, Promise, promise
 from manyheads.planning.model_audit import Audit, audit
-from manyheads.planning.prediction import Prediction, predict
-from manyheads.planning.split import Alternative, Split, split
+from manyheads.planning.prediction import Alternative, Prediction, Split, predict, split
 
 __all__ = [
+    "AdviceCheck",
     "Alternative",
     "Audit",
     "Guarantee",
     "Plan",
     "Prediction",
+    "Promise",
+    "RelationsThatFit",
     "Split",
-    "Trial",
+    "WidthNeeded",
     "audit",
+    "check_advice",
+    "d_model_needed",
     "plan",
     "predict",
+    "promise",
+    "relations_that_fit",
     "split",
-    "trials",
 ]

@@ -1,4 +1,4 @@
-"""Plan: what is impossible, what is likely, what is guaranteed, and how to split it into heads."""
+"""Plan: which key budgets are impossible, likely and guaranteed, and how to split the recommended one into heads."""
 
 from __future__ import annotations
 
@@ -18,136 +18,221 @@ from manyheads.bounds import (
     margin_key_budget,
     paper_heads,
     paper_key_budget,
+    permutation_margin,
     regime,
     upper,
 )
 from manyheads.errors import InputError
 from manyheads.layer.rules import MAX, SOFTMAX, Rule, rule_named
 from manyheads.planning.guarantee import Guarantee, guarantee
-from manyheads.planning.prediction import CONTEXT, Prediction, freedom_law, predict
-from manyheads.planning.split import Alternative, Split, alternatives, split
+from manyheads.planning.prediction import (
+    CALIBRATED,
+    CONTEXT,
+    Alternative,
+    Prediction,
+    Split,
+    alternatives,
+    freedom_law,
+    predict,
+    split,
+)
 from manyheads.problem.graph import MOST_ITEMS
 from manyheads.problem.graph_kinds import PERMUTATION_SLOPE, RELATION_SLOPE
 
-BITS = 16.0  # what a weight is usually stored in
+BITS = 16.0  # of a weight in most stored models
+SKEWED = 4.0  # times the mean degree: with a larger degree the prediction is too low
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """Everything said about one problem; budgets are key dimensions D_K unless they say otherwise."""
+    """Advice for one problem. Every budget is a key budget D_K, in key dimensions.
+
+    Attributes:
+        items: m.
+        relations: m'.
+        d_model: Width of the embedding.
+        rule: How heads are joined.
+        context_length: Items in a context, where it was given.
+        permutation: Whether the graph counts as a permutation of the items.
+        bit_bound: No layer of weights with `bits` bits holds every such graph with less.
+        margin_bound: No layer with the normalised margin 1/(2·d_model) holds every such graph with less; None for
+            softmax, whose margin depends on the scale of the weights.
+        regime: The regime of Sec. 9.
+        paper_law: The paper's empirical law.
+        paper_heads: The paper's empirical number of heads.
+        freedom_law: The degrees-of-freedom law.
+        predicted: Prediction of the measured threshold.
+        guaranteed: Key budget with a proof.
+        unproved: Why nothing is guaranteed, where that is so.
+        recommended: Recommended split.
+        reason: Why this number of heads is recommended.
+        friendly: Recommended split whose key width is a multiple of the number that was given.
+        grouped: Recommended shape with the number of key heads that was given.
+        alternatives: Other splits of the recommended key budget.
+        notes: Conditions that do not hold, one sentence each.
+    """
 
     items: int
     relations: int
     d_model: int
     rule: Rule
     context_length: int | None
-    bit_bound: float  # no layer of 16-bit weights holds every such graph with less
-    margin_bound: float | None  # nor one whose normalised margin is 1/(2·d_model); softmax is not scale-free: none
+    permutation: bool
+    bit_bound: float
+    margin_bound: float | None
     regime: Regime
     paper_law: float
     paper_heads: float
     freedom_law: float
     predicted: Prediction
     guaranteed: Guarantee | None
-    unproved: str | None  # why nothing is guaranteed
+    unproved: str | None
     recommended: Split
     reason: str
-    friendly: Split | None  # with key widths that are multiples of what was asked for
-    grouped: Shape | None  # with as many key heads as were asked for
+    friendly: Split | None
+    grouped: Shape | None
     alternatives: tuple[Alternative, ...]
     notes: tuple[str, ...]
 
     @property
     def price(self) -> float | None:
-        """What the friendly widths cost, as a share of the recommended key budget."""
+        """Additional key budget of the friendly split, as a share of the recommended key budget."""
         return None if self.friendly is None else self.friendly.key_budget / self.recommended.key_budget - 1
+
+    @property
+    def shape(self) -> Shape:
+        """The recommended split as the query–key channel of a layer."""
+        return Shape(d_model=self.d_model, heads=self.recommended.heads, key_width=self.recommended.key_width)
 
 
 def plan(
     *,
-    relations: int,
     items: int,
+    relations: int,
     d_model: int,
     rule: Rule | str = MAX,
     context_length: int | None = None,
     max_degree: int | None = None,
+    permutation: bool | None = None,
     bits: float = BITS,
     multiple: int | None = None,
     key_heads: int | None = None,
     embedding: Float32[ndarray, "items d_model"] | None = None,
 ) -> Plan:
-    """What a layer must cost that holds m' relations among m items embedded in d_model dimensions.
+    """Plan a layer that holds m' relations among m items in d_model dimensions, on frozen rows like random ones.
 
-    For frozen rows like random ones; `max_degree` where the graph is known, else degrees are taken to be even: as
-    many relations as items are then a permutation. Nothing is guaranteed that the rows of an `embedding` do not allow.
+    Args:
+        items: m, at least 2.
+        relations: m', from 1 to m·(m − 1).
+        d_model: Width of the embedding, at least 1.
+        rule: How heads are joined: max or softmax.
+        context_length: Items in a context, from 2 to m; the rule softmax needs it.
+        max_degree: Largest in- or out-degree of the graph; None assumes that all degrees are about equal.
+        permutation: Whether the graph is a permutation of the items. It decides the slope of the paper's law and
+            whether construction I applies. None: a graph with m' = m whose degrees are equal counts as a permutation,
+            and a note says so.
+        bits: Bits in a weight, for the impossible key budget.
+        multiple: Plan also with key widths that are multiples of this.
+        key_heads: Plan also with this number of key heads, shared by equal groups of query heads.
+        embedding: Rows to check against the conditions of the proofs; None assumes that the rows meet them.
+
+    Returns:
+        The plan.
+
+    Raises:
+        InputError: A size is out of its range, or the sizes contradict each other.
 
     >>> advice = plan(items=512, relations=512, d_model=64)
     >>> advice.recommended.heads, advice.bit_bound < advice.freedom_law < advice.predicted.key_budget
     (3, True)
     """
     rule = rule_named(rule)
-    _check(relations, items, d_model, rule, context_length, max_degree, multiple, key_heads)
-    if embedding is not None and embedding.shape != (items, d_model):
-        raise InputError(f"the embedding has the shape {embedding.shape}, the plan is for ({items}, {d_model})")
-    degree = max_degree or math.ceil(relations / items)
-    predicted = predict(items=items, relations=relations, d_model=d_model, rule=rule, context_length=context_length)
-    bit_bound = float(graph_bit_key_budget(items=items, relations=relations, d_model=d_model, bits=bits))
+    _check_sizes(items, relations, d_model, embedding)
+    _check_options(items, rule, context_length, max_degree=max_degree, multiple=multiple, key_heads=key_heads)
+    is_permutation = _is_permutation(items, relations, max_degree, permutation)
+    sizes = {"items": items, "relations": relations, "d_model": d_model}
+    predicted = predict(**sizes, rule=rule, context_length=context_length)
+    bit_bound = float(graph_bit_key_budget(**sizes, bits=bits))
     wanted = max(predicted.safe, bit_bound, 1.0)
     most_heads = context_length if rule is SOFTMAX else None
-    best = split(items=items, relations=relations, d_model=d_model, key_budget=wanted, most_heads=most_heads)
-    margin = margin_key_budget(ln_graphs(items=items, relations=relations), d_model=d_model, margin=1 / (2 * d_model))
-    is_permutation = relations == items and degree == 1
-    proved = guarantee(
-        items=items, relations=relations, d_model=d_model, rule=rule, is_permutation=is_permutation, embedding=embedding
-    )
+    best = split(**sizes, key_budget=wanted, most_heads=most_heads)
+    friendly = None
+    if multiple is not None:
+        friendly = split(**sizes, key_budget=wanted, multiple=multiple, most_heads=most_heads)
+    margin_bound = None
+    if rule is MAX:
+        family = ln_graphs(items=items, relations=relations)
+        margin_bound = float(margin_key_budget(family, d_model=d_model, margin=permutation_margin(d_model)))
+    slope = PERMUTATION_SLOPE if is_permutation else RELATION_SLOPE
+    proved = guarantee(**sizes, rule=rule, permutation=is_permutation, embedding=embedding)
     guaranteed = proved if isinstance(proved, Guarantee) else None
-    slope = PERMUTATION_SLOPE if relations == items else RELATION_SLOPE
+    degree = max_degree or math.ceil(relations / items)
+    notes = [
+        *_permutation_notes(is_permutation, permutation),
+        *_prediction_notes(predicted, context_length),
+        *_guarantee_notes(guaranteed, best),
+        *_degree_notes(items, relations, d_model, degree),
+        *_softmax_notes(rule, context_length, best),
+    ]
     return Plan(
-        items=items,
-        relations=relations,
-        d_model=d_model,
+        **sizes,
         rule=rule,
         context_length=context_length,
+        permutation=is_permutation,
         bit_bound=bit_bound,
-        margin_bound=float(margin) if rule is MAX else None,
-        regime=regime(items=items, relations=relations, d_model=d_model),
-        paper_law=float(paper_key_budget(items=items, relations=relations, d_model=d_model, slope=slope)),
+        margin_bound=margin_bound,
+        regime=regime(**sizes),
+        paper_law=float(paper_key_budget(**sizes, slope=slope)),
         paper_heads=float(paper_heads(items=items, d_model=d_model)),
-        freedom_law=freedom_law(items=items, relations=relations, d_model=d_model),
+        freedom_law=freedom_law(**sizes),
         predicted=predicted,
         guaranteed=guaranteed,
         unproved=proved if isinstance(proved, str) else None,
         recommended=best,
         reason=_reason(items, relations, d_model, best),
-        friendly=None
-        if multiple is None
-        else split(
-            items=items,
-            relations=relations,
-            d_model=d_model,
-            key_budget=wanted,
-            multiple=multiple,
-            most_heads=most_heads,
-        ),
+        friendly=friendly,
         grouped=None if key_heads is None else _grouped(items, relations, d_model, best, key_heads),
         alternatives=tuple(alternatives(best, items=items, d_model=d_model)),
-        notes=tuple(_notes(items, relations, d_model, rule, context_length, degree, best, predicted, guaranteed)),
+        notes=tuple(notes),
     )
+
+
+def check_counts(*, items: int, relations: int) -> None:
+    """Refuse counts that no graph without loops has.
+
+    Args:
+        items: m.
+        relations: m'.
+
+    Raises:
+        InputError: There are fewer than 2 items, too many items, or more relations than ordered pairs.
+    """
+    if items < 2:
+        raise InputError(f"relations are between at least 2 items, not {items}")
+    if items > MOST_ITEMS:
+        raise InputError(f"graphs are counted for up to {MOST_ITEMS:,} items, not for {items:,}")
+    pairs = items * (items - 1)
+    if not 1 <= relations <= pairs:
+        raise InputError(f"{relations} relations do not fit {items} items, which have {pairs} ordered pairs")
+
+
+def _is_permutation(items: int, relations: int, max_degree: int | None, permutation: bool | None) -> bool:
+    possible = relations == items and max_degree in (None, 1)
+    if permutation and not possible:
+        degree = "" if max_degree is None else f" and the largest degree {max_degree}"
+        raise InputError(f"a permutation of {items} items has {items} relations, not {relations}{degree}")
+    return possible if permutation is None else permutation
 
 
 def _grouped(items: int, relations: int, d_model: int, best: Split, key_heads: int) -> Shape:
-    """The same margin over the law as the recommended split has, with so many key heads."""
+    """The shape with these key heads whose key width exceeds the law by the same factor as the recommended split."""
     heads = math.ceil(best.heads / key_heads) * key_heads
-    alone = freedom_key_width(items=items, relations=relations, d_model=d_model, heads=heads)
-    shared = freedom_key_width(items=items, relations=relations, d_model=d_model, heads=heads, key_heads=key_heads)
-    if shared is None or alone is None:
+    sizes = {"items": items, "relations": relations, "d_model": d_model, "heads": heads}
+    own, shared = freedom_key_width(**sizes), freedom_key_width(**sizes, key_heads=key_heads)
+    if shared is None or own is None:
         raise InputError(f"{key_heads} key heads are too few: {heads} heads over them have too little freedom")
-    return Shape(
-        d_model=d_model,
-        heads=heads,
-        key_width=max(1, math.ceil(shared * best.key_budget / (heads * alone))),
-        key_heads=key_heads,
-    )
+    key_width = max(1, math.ceil(shared * best.key_budget / (heads * own)))
+    return Shape(d_model=d_model, heads=heads, key_width=key_width, key_heads=key_heads)
 
 
 def _reason(items: int, relations: int, d_model: int, best: Split) -> str:
@@ -160,66 +245,68 @@ def _reason(items: int, relations: int, d_model: int, best: Split) -> str:
     )
 
 
-def _notes(
-    items: int,
-    relations: int,
-    d_model: int,
-    rule: Rule,
-    context_length: int | None,
-    degree: int,
-    best: Split,
-    predicted: Prediction,
-    guaranteed: Guarantee | None,
-) -> list[str]:
+def _permutation_notes(is_permutation: bool, given: bool | None) -> list[str]:
+    if not is_permutation or given:
+        return []
+    return [
+        "as many relations as items count as a permutation here: for other graphs the constant of the paper's fit is "
+        f"{RELATION_SLOPE} instead of {PERMUTATION_SLOPE}"
+    ]
+
+
+def _prediction_notes(predicted: Prediction, context_length: int | None) -> list[str]:
+    if not predicted.is_extrapolated:
+        return []
+    ranges = {name: f"{low:g}–{high:g}" for name, (low, high) in CALIBRATED.items()}
+    unmeasured = "" if context_length in (None, CONTEXT) else f"; for {context_length} it stays the same"
+    return [
+        f"the prediction is an extrapolation: it was calibrated on m {ranges['items']}, d_model {ranges['d_model']}, "
+        f"degrees {ranges['degree']}, contexts of {CONTEXT} items{unmeasured}"
+    ]
+
+
+def _guarantee_notes(guaranteed: Guarantee | None, best: Split) -> list[str]:
+    if guaranteed is None or guaranteed.key_budget >= best.key_budget:
+        return []
+    return [
+        f"what is guaranteed is cheaper than what is recommended, D_K {guaranteed.key_budget:,} against "
+        f"{best.key_budget:,}: a layer can be constructed with less than training is predicted to need"
+    ]
+
+
+def _degree_notes(items: int, relations: int, d_model: int, degree: int) -> list[str]:
     notes = []
-    if predicted.is_extrapolated:
-        unmeasured = "" if context_length in (None, CONTEXT) else f"; for {context_length} it stays the same"
-        notes.append(
-            "the prediction is an extrapolation: it was calibrated on m 32–512, d_model 12–96, degrees 1–4, contexts "
-            f"of {CONTEXT} items{unmeasured}"
-        )
-    if guaranteed is not None and guaranteed.key_budget < best.key_budget:
-        notes.append(
-            f"what is guaranteed is cheaper than what is recommended, D_K {guaranteed.key_budget:,} against "
-            f"{best.key_budget:,}: a layer can be constructed with less than training is predicted to need"
-        )
     if not upper.is_bounded_skew(relations=relations, max_degree=degree, d_model=d_model):
         notes.append(
             f"the skew condition (33) fails: Δ = {degree} exceeds m'/d_model = {relations / d_model:.3g}, so the "
             "constructions need Δ heads, more than the relations alone would ask for"
         )
-    if degree > 4 * max(1.0, relations / items):
+    if degree > SKEWED * max(1.0, relations / items):
         notes.append("the prediction takes degrees to be about even, and here they are not: expect to need more")
-    if rule is SOFTMAX and context_length is not None:
-        background = float(upper.background_share(heads=best.heads, context_length=context_length))
-        floor = float(upper.softmax_floor(context_length))
-        notes.append(
-            f"in contexts of {context_length} items the heads that do not own a source add about (h − 1)/ℓ = "
-            f"{background:.2g} to each of its scores, and Eq. 19 asks for widths of the order (ln ℓ)² = {floor:.3g}"
-        )
     return notes
 
 
-def _check(
-    relations: int,
-    items: int,
-    d_model: int,
-    rule: Rule,
-    context_length: int | None,
-    max_degree: int | None,
-    multiple: int | None,
-    key_heads: int | None,
-) -> None:
-    if items < 2:
-        raise InputError(f"relations are between at least 2 items, not {items}")
-    if items > MOST_ITEMS:
-        raise InputError(f"graphs are counted for up to {MOST_ITEMS:,} items, not for {items:,}")
+def _softmax_notes(rule: Rule, context_length: int | None, best: Split) -> list[str]:
+    if rule is not SOFTMAX or context_length is None:
+        return []
+    background = float(upper.background_share(heads=best.heads, context_length=context_length))
+    floor = float(upper.softmax_floor(context_length))
+    return [
+        f"in contexts of {context_length} items the heads that do not own a source add about (h − 1)/ℓ = "
+        f"{background:.2g} to each of its scores, and Eq. 19 asks for widths of the order (ln ℓ)² = {floor:.3g}"
+    ]
+
+
+def _check_sizes(items: int, relations: int, d_model: int, embedding: Float32[ndarray, "items d_model"] | None) -> None:
     if d_model < 1:
         raise InputError(f"d_model must be at least 1, not {d_model}")
-    if not 1 <= relations <= items * (items - 1):
-        most = items * (items - 1)
-        raise InputError(f"{relations} relations do not fit {items} items, which have {most} ordered pairs")
-    for name, value in (("max_degree", max_degree), ("multiple", multiple), ("key_heads", key_heads)):
+    check_counts(items=items, relations=relations)
+    if embedding is not None and embedding.shape != (items, d_model):
+        raise InputError(f"the embedding has the shape {embedding.shape}, the plan is for ({items}, {d_model})")
+
+
+def _check_options(items: int, rule: Rule, context_length: int | None, **at_least_one: int | None) -> None:
+    for name, value in at_least_one.items():
         if value is not None and value < 1:
             raise InputError(f"{name} must be at least 1, not {value}")
     if rule is SOFTMAX and context_length is None:

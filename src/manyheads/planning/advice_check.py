@@ -1,4 +1,4 @@
-"""Trial: the advice checked on the spot, by training at the recommended point and at its neighbours."""
+"""Advice check: train at the recommended split and at its neighbours, and compare with the advice."""
 
 from __future__ import annotations
 
@@ -20,12 +20,21 @@ from manyheads.problem.graph_generators import random_graph
 from manyheads.training import Protocol, Run, Task, step_limit, train
 from manyheads.training.protocol import CONTEXT
 
+SMALLER = 0.75  # share of the recommended key width that is trained beside it
+
 
 @dataclass(frozen=True, kw_only=True)
-class Trial:
-    """Training by the paper's protocol at one point; a seed whose run did not finish has no score."""
+class AdviceCheck:
+    """Training by the paper's protocol at one split.
 
-    what: str
+    Attributes:
+        name: Relation of this split to the recommended one, in words.
+        heads: Number of heads.
+        key_width: Width of each head.
+        scores: Test F1 for each seed; None for a run that did not finish.
+    """
+
+    name: str
     heads: int
     key_width: int
     scores: tuple[float | None, ...]
@@ -37,65 +46,86 @@ class Trial:
 
     @property
     def mean(self) -> float | None:
-        """The mean test F1, where every seed has one."""
+        """The mean test F1; None where a run did not finish."""
         finished = [score for score in self.scores if score is not None]
         return float(np.mean(finished)) if len(finished) == len(self.scores) else None
 
     @property
     def reached(self) -> bool:
-        """Whether the mean F1 reaches 0.99."""
+        """Whether the mean F1 is at least 0.99."""
         return self.mean is not None and self.mean >= TARGET
 
 
-def points(advice: Plan) -> list[tuple[str, int, int]]:
-    """The recommended point, three quarters of its budget, and its budget in half and in twice the heads."""
+def check_points(advice: Plan) -> list[tuple[str, int, int]]:
+    """The splits to train: the recommended one, a narrower one, and its key budget in half and in twice the heads.
+
+    Args:
+        advice: The plan to check.
+
+    Returns:
+        (name, heads, key_width) of each split, the recommended one first; splits that do not exist are absent.
+    """
     heads, width, budget = advice.recommended.heads, advice.recommended.key_width, advice.recommended.key_budget
     around = [
         ("recommended", heads, width),
-        ("three quarters of it", heads, max(1, round(0.75 * width))),
+        ("three quarters of it", heads, max(1, round(SMALLER * width))),
         ("half the heads", heads // 2, budget // max(1, heads // 2)),
         ("twice the heads", 2 * heads, budget // (2 * heads)),
     ]
     return [
-        (what, h, w)
-        for what, h, w in around
-        if h >= 1 and w >= 1 and (what == "recommended" or (h, w) != (heads, width))
+        (name, h, w)
+        for name, h, w in around
+        if h >= 1 and w >= 1 and (name == "recommended" or (h, w) != (heads, width))
     ]
 
 
-def trials(
+def check_advice(
     advice: Plan,
     *,
     seeds: Sequence[int],
     graph: Graph | None = None,
     embedding: Float32[ndarray, "items d_model"] | None = None,
     progress: Callable[[int, int], None] | None = None,
-) -> list[Trial]:
-    """Train every point with every seed, a run a core; a graph or embedding not given is drawn from the seed."""
+) -> list[AdviceCheck]:
+    """Train every split of `check_points` with every seed, one run on each core.
+
+    Args:
+        advice: The plan to check.
+        seeds: Seeds of the runs.
+        graph: The graph; None draws one from each seed.
+        embedding: The rows; None draws Gaussian rows from each seed.
+        progress: Called with the number of finished runs and the number of all runs.
+
+    Returns:
+        One check for each split, the recommended one first.
+
+    Raises:
+        InputError: The protocol's contexts have more items than there are.
+    """
     if advice.context_length is None and advice.items < CONTEXT:
         raise InputError(
             f"the protocol's contexts have {CONTEXT} items, more than the {advice.items} there are: give a shorter "
             "context length"
         )
-    chosen, stop = points(advice), Event()
-    with ThreadPoolExecutor(cores()) as pool:  # the engine leaves Python alone while it trains
-        asked = [
+    chosen, stop = check_points(advice), Event()
+    with ThreadPoolExecutor(cores()) as pool:  # the native engine releases Python's lock while it trains
+        runs = [
             [pool.submit(_score, advice, heads, width, seed, graph, embedding, stop) for seed in seeds]
             for _, heads, width in chosen
         ]
         try:
-            every = [future for futures in asked for future in futures]
+            every = [future for futures in runs for future in futures]
             for done, future in enumerate(as_completed(every), 1):
                 future.result()
                 if progress is not None:
                     progress(done, len(every))
-        except BaseException:  # an interrupt too: what has not begun must not, and what has ends at its next check
+        except BaseException:  # an interrupt too: queued runs are cancelled, active runs end at their next validation
             stop.set()
             pool.shutdown(wait=False, cancel_futures=True)
             raise
     return [
-        Trial(what=what, heads=heads, key_width=width, scores=tuple(future.result() for future in futures))
-        for (what, heads, width), futures in zip(chosen, asked, strict=True)
+        AdviceCheck(name=name, heads=heads, key_width=width, scores=tuple(future.result() for future in futures))
+        for (name, heads, width), futures in zip(chosen, runs, strict=True)
     ]
 
 
@@ -109,11 +139,11 @@ def _score(
     stop: Event,
 ) -> float | None:
     degree, rest = divmod(advice.relations, advice.items)
-    if graph is None and rest:
+    if graph is None and (rest or (degree == 1 and not advice.permutation)):
         graph = random_graph(advice.items, advice.relations, seed=seed)
-    drawn = f"permutation:{advice.items}" if degree == 1 else f"regular:{advice.items}:{degree}"
+    words = f"permutation:{advice.items}" if degree == 1 else f"regular:{advice.items}:{degree}"
     task = Task(
-        drawn if graph is None else graph,
+        words if graph is None else graph,
         f"gaussian:{advice.d_model}" if embedding is None else embedding,
         context=CONTEXT if advice.context_length is None else advice.context_length,
     )

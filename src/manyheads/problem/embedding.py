@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import hashlib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,6 +14,9 @@ from numpy import ndarray
 from manyheads.errors import InputError
 from manyheads.problem.graph import Graph
 
+MARKS = ("", "Ġ", "▁", " ")  # before a token that begins a word; the tokenisers differ in the mark
+SHOWN = 20  # missing names in one message
+HINTED = 5  # missing names with a hint: the search for near names takes long in a large vocabulary
 GIVEN = "given"  # how a run names a graph or an embedding that was handed in: given:FINGERPRINT
 
 
@@ -24,7 +29,7 @@ class Embedding:
         names: The items' names in the order of the rows, or None.
 
     Raises:
-        InputError: The rows are no such array, or the names do not match them.
+        InputError: The rows are no such array, or their number is not that of the names.
 
     >>> Embedding(np.eye(3), names=("a", "b", "c")).d_model
     3
@@ -35,7 +40,7 @@ class Embedding:
 
     def __post_init__(self) -> None:
         rows = np.asarray(self.rows)
-        if rows.ndim != 2 or rows.shape[1] < 1:
+        if rows.ndim != 2 or 0 in rows.shape:
             raise InputError(f"an embedding has a row of numbers for each item, not the shape {rows.shape}")
         if rows.dtype.kind not in "fiu":
             raise InputError(f"an embedding holds floating-point numbers, not {rows.dtype}")
@@ -52,6 +57,34 @@ class Embedding:
         """An embedding as it is, or an array as an embedding without names."""
         return rows if isinstance(rows, Embedding) else cls(rows)
 
+    def select(self, names: Sequence[str]) -> Embedding:
+        """The rows of named items.
+
+        A name that is not in the embedding stands for the token that begins a word: Paris finds ĠParis and ▁Paris.
+
+        Args:
+            names: Names of rows, in the order in which the rows are wanted, e.g. the labels of a graph.
+
+        Returns:
+            An embedding with a row for each name, under the names as they are given.
+
+        Raises:
+            InputError: The embedding has no names, or some names have no row. The message lists all of these.
+
+        >>> cities = Embedding(np.eye(3), names=("ĠParis", "ĠRome", "river"))
+        >>> cities.select(["river", "Paris"]).rows[:, 0]
+        array([0., 1.])
+        """
+        if self.names is None:
+            raise InputError("the embedding does not know the names of its rows: give them as names=")
+        places = [next(iter(self._places(name)), None) for name in names]
+        missing = [name for name, place in zip(names, places, strict=True) if place is None]
+        if missing:
+            hints = [f"{name!r}{self._hint(name) if n < HINTED else ''}" for n, name in enumerate(missing[:SHOWN])]
+            more = f" and {len(missing) - SHOWN:,} more" if len(missing) > SHOWN else ""
+            raise InputError(f"{len(missing):,} of {len(names):,} names have no row: {', '.join(hints)}{more}")
+        return Embedding(self.rows[[place for place in places if place is not None]], tuple(names))
+
     @property
     def items(self) -> int:
         """m, the number of rows."""
@@ -64,10 +97,35 @@ class Embedding:
 
     @cached_property
     def fingerprint(self) -> str:
-        """16 digits of the SHA-256 of shape and numbers, read as float32; names do not count."""
+        """16 digits of the SHA-256 of the shape and the numbers as float32, without the names."""
         digest = hashlib.sha256(np.array(self.rows.shape, dtype="<i8").tobytes())
         digest.update(np.ascontiguousarray(self.rows, dtype="<f4").tobytes())
         return digest.hexdigest()[:16]
+
+    def _places(self, name: str) -> list[int]:
+        """The rows of a name, without a mark and with each mark."""
+        return places_of(name, self._numbers)
+
+    def _hint(self, name: str) -> str:
+        near = near_names(name, self._numbers)
+        return f" (nearest: {', '.join(map(repr, near))})" if near else ""
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        """The first row of each name."""
+        names = self.names or ()
+        return {name: row for row, name in reversed(list(enumerate(names)))}
+
+
+def places_of(name: str, numbers: Mapping[str, int]) -> list[int]:
+    """The numbers of a name without a mark and with each mark, in the order of MARKS."""
+    return [numbers[mark + name] for mark in MARKS if mark + name in numbers]
+
+
+def near_names(name: str, known: Iterable[str]) -> list[str]:
+    """Up to three known names, without their marks, that are spelt nearly like this one."""
+    unmarked = [one.lstrip("".join(MARKS)) for one in known]
+    return list(dict.fromkeys(difflib.get_close_matches(name, unmarked, n=3)))
 
 
 def given_name(thing: Graph | Embedding | ndarray) -> str:

@@ -1,4 +1,4 @@
-"""Embeddings: one row of d_model numbers for each item, frozen while a layer is built or trained."""
+"""Generators of embeddings: one row of d_model numbers for each item; the seed decides the rows."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def sparse_binary(
     """Entries 1 with probability `density`, else 0 (Corollary B.7); a row of zeros is drawn again.
 
     The default density is p_B = ln(items)/d_model, at most ½. At c·ln(items)/d_model about items^(1−c) rows would be
-    zero, so at the default about one: no layer can tell such an item from nothing, hence the second draw.
+    zero, so at the default about one. No layer can recognise an item with a zero row, hence the second draw.
     """
     _check_sizes(items, d_model)
     if density is None:

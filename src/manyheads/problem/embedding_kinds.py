@@ -23,7 +23,7 @@ class EmbeddingKind:
         name: The first word, e.g. "gaussian".
         draw: Called with items, the parameters' values in their order, and `seed`; returns the rows.
         label: The kind's name in pictures.
-        parameters: What stands after the name. Where the first is d_model, it is the width; else the width is the
+        parameters: The numbers after the name. Where d_model is among them, it is the first; else the width is the
             number of items.
     """
 
@@ -46,7 +46,7 @@ class EmbeddingFamily:
     values: tuple[Value, ...] = ()
 
     def draw(self, items: int, *, seed: int) -> Float32[ndarray, "items d_model"]:
-        """The rows that this seed draws for so many items."""
+        """The rows that this seed draws for this number of items."""
         return self.kind.draw(items, *self.values, seed=seed)
 
     def d_model(self, items: int) -> int:
@@ -54,7 +54,7 @@ class EmbeddingFamily:
         return int(self.values[0]) if D_MODEL in self.kind.parameters else items
 
     def seed_words(self, items: int) -> tuple[int, ...]:
-        """What a seed's key holds besides the seed: the sizes."""
+        """The words of a seed's key besides the seed: the sizes."""
         return (items, *map(seed_word, self.values))
 
     def __str__(self) -> str:
@@ -68,7 +68,11 @@ EMBEDDING_KINDS: dict[str, EmbeddingKind] = {}
 
 
 def register_embedding_kind(kind: EmbeddingKind) -> None:
-    """Make a kind of embedding known to every command; its name must be new."""
+    """Make a kind of embedding known to every command.
+
+    Raises:
+        InputError: The name is taken or has a colon.
+    """
     if kind.name in EMBEDDING_KINDS or ":" in kind.name:
         raise InputError(f"a kind of embedding '{kind.name}' cannot be registered: the name is taken or has a colon")
     EMBEDDING_KINDS[kind.name] = kind

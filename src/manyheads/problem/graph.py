@@ -1,4 +1,4 @@
-"""Graph: which item relates to which, the thing an attention layer has to hold."""
+"""Graph: directed relations between items, which an attention layer has to hold."""
 
 from __future__ import annotations
 
@@ -16,12 +16,22 @@ from numpy import ndarray
 
 from manyheads.errors import InputError
 
+Matching = tuple[Int[ndarray, " _"], Int[ndarray, " _"]]  # the sources and the targets of relations, in one order
 MOST_ITEMS = 2**31 - 1  # so that items² pairs can be numbered in 64 bits, and an item in 32
 
 
 @dataclass(frozen=True, eq=False)
 class Graph:
     """Directed relations between items 0 … items − 1, sorted by (source, target), none twice.
+
+    Args:
+        items: m, the number of items, from 1 to MOST_ITEMS.
+        sources: The source of each relation, in any order.
+        targets: The target of each relation, in the same order.
+        labels: The items' names, all different, or None.
+
+    Raises:
+        InputError: An item is outside the graph, a relation is given twice, or the labels do not name the items.
 
     >>> Graph(3, sources=np.array([2, 0]), targets=np.array([0, 1])).relations
     2
@@ -66,12 +76,12 @@ class Graph:
 
     @cached_property
     def out_degrees(self) -> Int[ndarray, " items"]:
-        """How many relations start at each item."""
+        """The number of relations out of each item."""
         return _read_only(np.bincount(self.sources, minlength=self.items))
 
     @cached_property
     def in_degrees(self) -> Int[ndarray, " items"]:
-        """How many relations end at each item."""
+        """The number of relations into each item."""
         return _read_only(np.bincount(self.targets, minlength=self.items))
 
     @property
@@ -91,7 +101,7 @@ class Graph:
 
     @cached_property
     def row_starts(self) -> Int[ndarray, " starts"]:
-        """Where each source's relations begin: those of i are targets[row_starts[i]:row_starts[i + 1]]."""
+        """The first relation of each source: the targets of i are targets[row_starts[i]:row_starts[i + 1]]."""
         return _read_only(np.concatenate([[0], np.cumsum(self.out_degrees)]))
 
     def adjacency(self, start: int = 0, stop: int | None = None) -> Bool[ndarray, "rows items"]:
@@ -108,7 +118,7 @@ class Graph:
 
     @cached_property
     def fingerprint(self) -> str:
-        """16 digits of the SHA-256 of items and relations; labels do not count."""
+        """16 digits of the SHA-256 of items and relations, without the labels."""
         numbers = np.array([self.items, *self.sources, *self.targets], dtype="<i8")
         return hashlib.sha256(numbers.tobytes()).hexdigest()[:16]
 
@@ -129,13 +139,20 @@ class Graph:
 
 
 def graph_from_networkx(graph: Any) -> Graph:
-    """The relations of a networkx graph; nodes other than 0 … m − 1 become labels, an undirected edge two relations."""
+    """The relations of a networkx graph.
+
+    Nodes that are not the numbers 0 … m − 1 become labels. An undirected edge becomes two relations.
+    """
     nodes = list(graph.nodes)
     return _from_edges(nodes, nodes, list(graph.edges()), directed=graph.is_directed())
 
 
 def graph_from_rustworkx(graph: Any) -> Graph:
-    """The relations of a rustworkx graph; its node weights are read as networkx's nodes, and None gives no label."""
+    """The relations of a rustworkx graph.
+
+    Node weights that are not the numbers 0 … m − 1 become labels; where all are None, there are no labels. An
+    undirected edge becomes two relations.
+    """
     return _from_edges(
         list(graph.node_indices()), graph.nodes(), list(graph.edge_list()), directed=hasattr(graph, "in_degree")
     )

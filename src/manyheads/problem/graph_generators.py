@@ -1,4 +1,4 @@
-"""Generators of graphs, each named after what it returns; the seed decides every one of them."""
+"""Generators of graphs, each named after the graph that it returns; the seed decides the graph."""
 
 from __future__ import annotations
 
@@ -19,7 +19,11 @@ def permutation_graph(items: int, *, seed: int) -> Graph:
 
 
 def regular_graph(items: int, degree: int, *, seed: int) -> Graph:
-    """The union of `degree` random matchings: so many relations out of and into every item, no loops, none twice."""
+    """The union of `degree` random matchings: this number of relations out of and into every item, without loops.
+
+    Raises:
+        InputError: The degree is not from 1 to items − 1.
+    """
     if not 1 <= degree < items:
         raise InputError(f"a loop-free regular graph on {items} items has degree 1 to {items - 1}, not {degree}")
     rng = np.random.default_rng(seed)
@@ -39,7 +43,7 @@ def _disjoint_matching(taken: Int[ndarray, "items k"], rng: np.random.Generator)
             return matching
         if 2 * len(clashing) > len(items):
             break
-        # exchange the targets of a clashing source and a random other where that leaves neither of them clashing
+        # exchange the targets of a clashing source and of a random other source where neither clashes afterwards
         others = rng.permutation(np.setdiff1d(items, clashing))[: len(clashing)]
         helps = ~_clash(taken, clashing, matching[others]) & ~_clash(taken, others, matching[clashing])
         mended, by = clashing[helps], others[helps]
@@ -67,9 +71,12 @@ def _clash(
 
 
 def random_graph(items: int, relations: int, *, seed: int, loops: bool = False) -> Graph:
-    """Exactly so many relations, every such set equally likely.
+    """A graph with this number of relations; every such graph is equally likely.
 
-    Without loops they are chosen among the m(m − 1) ordered pairs that Sec. 9 counts, with them among all m².
+    Without loops the relations are among the m(m − 1) ordered pairs that Sec. 9 counts, with loops among all m².
+
+    Raises:
+        InputError: There are fewer pairs than relations.
     """
     others = items if loops else items - 1
     if not 0 <= relations <= items * others:
@@ -80,7 +87,7 @@ def random_graph(items: int, relations: int, *, seed: int, loops: bool = False) 
 
 
 def star_graph(items: int, *, direction: Literal["out", "in"]) -> Graph:
-    """Item 0 is the hub: its relations go out to all other items, or come in from them."""
+    """A star with item 0 as its hub: relations from the hub to all other items (out), or from them to the hub (in)."""
     if direction not in ("out", "in"):
         raise InputError(f"the relations of a star go out or in, not '{direction}'")
     others = np.arange(1, items)
@@ -89,7 +96,7 @@ def star_graph(items: int, *, direction: Literal["out", "in"]) -> Graph:
 
 
 def power_law_graph(items: int, relations: int, *, exponent: float, seed: int) -> Graph:
-    """Exactly so many relations without loops, whose in- and out-degrees both follow a power law.
+    """A graph with this number of relations and no loops, whose in- and out-degrees both follow a power law.
 
     Sources and targets are drawn with weight r^(−1/(exponent − 1)) for rank r and repeats dropped, so degree k is about
     k^−exponent as frequent as degree 1 (Chung and Lu). An item's ranks as source and as target are independent. At

@@ -32,7 +32,7 @@ class GraphKind:
         draw: Called with items, the parameters' values in their order, and `seed`; returns the graph.
         relations: Called with items and the values; returns the number of relations.
         label: The kind's name in pictures; "{degree}" stands for the value of the parameter degree.
-        parameters: What stands after ITEMS.
+        parameters: The numbers after ITEMS.
         slope: The constant of the paper's law for this kind.
     """
 
@@ -68,7 +68,7 @@ class GraphFamily:
 
     @property
     def relations(self) -> int:
-        """m', the number of relations of each of them."""
+        """m', the number of relations of each graph."""
         return self.kind.relations(self.items, *self.values)
 
     @property
@@ -79,7 +79,7 @@ class GraphFamily:
 
     @property
     def seed_words(self) -> tuple[int, ...]:
-        """What a seed's key holds besides the seed: the sizes. A kind without parameters has a 1 in their place."""
+        """The words of a seed's key besides the seed: the sizes. A kind without parameters has a 1 in their place."""
         return (self.items, *(map(seed_word, self.values) if self.values else (1,)))
 
     def __str__(self) -> str:
@@ -93,7 +93,11 @@ GRAPH_KINDS: dict[str, GraphKind] = {}
 
 
 def register_graph_kind(kind: GraphKind) -> None:
-    """Make a kind of graph known to every command; its name must be new."""
+    """Make a kind of graph known to every command.
+
+    Raises:
+        InputError: The name is taken or has a colon.
+    """
     if kind.name in GRAPH_KINDS or ":" in kind.name:
         raise InputError(f"a kind of graph '{kind.name}' cannot be registered: the name is taken or has a colon")
     GRAPH_KINDS[kind.name] = kind

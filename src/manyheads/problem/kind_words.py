@@ -1,4 +1,4 @@
-"""Kind words: the grammar NAME:NUMBER:NUMBER in which every command and every task names what a seed draws."""
+"""The grammar NAME:NUMBER:NUMBER in which every command and every task names a family of graphs or embeddings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Parameter:
     type: Literal["int", "float"] = "int"
 
     def parse(self, word: str) -> Value | None:
-        """The number, or None where the word is none."""
+        """The number, or None where the word is no such number."""
         pattern = "[0-9]{1,18}" if self.type == "int" else r"[0-9]+(\.[0-9]*)?"
         return None if not re.fullmatch(pattern, word) else int(word) if self.type == "int" else float(word)
 

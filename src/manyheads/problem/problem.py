@@ -1,4 +1,4 @@
-"""Problem: one graph over one embedding, what an attention layer has to hold. Both are checked here, once."""
+"""Problem: one graph over one embedding, which an attention layer has to hold. Both are checked here, once."""
 
 from __future__ import annotations
 
@@ -69,13 +69,13 @@ class Problem:
         return self.embedding.rows
 
     def context_lengths(self, context_length: ContextLength) -> tuple[int, int]:
-        """The least and the greatest length of a context.
+        """The least and the greatest length of a context, for a rule that looks at the context.
 
         Args:
             context_length: One length, or the least and the greatest, from 2 to the number of items.
 
         Raises:
-            InputError: No length is given, or one lies outside that range.
+            InputError: No length is given, or a length is out of range.
         """
         if context_length is None:
             raise InputError(
@@ -89,12 +89,20 @@ class Problem:
         return shortest, longest
 
     def require_width(self, d_model: int) -> None:
-        """Refuse a layer that reads rows of another width than the embedding has."""
+        """Refuse a layer whose d_model is not the width of the embedding.
+
+        Raises:
+            InputError: The widths differ.
+        """
         if d_model != self.d_model:
             raise InputError(f"the layer reads rows of {d_model} numbers but the embedding has {self.d_model}")
 
     def require_distinct(self) -> None:
-        """Refuse two items with the same row and different relations: no layer can tell them apart."""
+        """Refuse two items with the same row and different relations: no layer can tell them apart.
+
+        Raises:
+            InputError: There are such items. The message names two.
+        """
         _, first, place = np.unique(self.rows, axis=0, return_index=True, return_inverse=True)
         twins = np.flatnonzero(first[place.ravel()] != np.arange(self.items))
         graph = self.graph

@@ -15,7 +15,7 @@ from manyheads.retrieval.network_weights import initial_weights, run_weights, st
 from manyheads.retrieval.retrieval_examples import RetrievalExamples
 from manyheads.retrieval.retrieval_network import folded_answers
 from manyheads.retrieval.retrieval_run import RetrievalRun, RetrievalSeedKey
-from manyheads.training.devices import device_named
+from manyheads.training.batched_runs import device_named
 
 EXAMPLES_AT_ONCE = 500  # the examples of an evaluation in one tensor
 

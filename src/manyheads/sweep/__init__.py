@@ -5,18 +5,14 @@ from typing import TYPE_CHECKING
 from manyheads.lazy import on_demand
 
 if TYPE_CHECKING:
-    from manyheads.sweep.block_trainer import BlockTrainer
     from manyheads.sweep.executors import Workers, dask, processes, threads
-    from manyheads.sweep.grids import grid
-    from manyheads.sweep.retrieval_trainer import RetrievalTrainer
     from manyheads.sweep.runner import SweepProgress, sweep
-    from manyheads.sweep.store.record import Ended, Record
+    from manyheads.sweep.store.record import Record
     from manyheads.sweep.store.store import Store
-    from manyheads.sweep.trainer import GroupTrainer, LayerTrainer, Trainer
+    from manyheads.sweep.trainers import BlockTrainer, GroupTrainer, LayerTrainer, RetrievalTrainer, Trainer
 
 __all__ = [
     "BlockTrainer",
-    "Ended",
     "GroupTrainer",
     "LayerTrainer",
     "Record",
@@ -26,23 +22,19 @@ __all__ = [
     "Trainer",
     "Workers",
     "dask",
-    "grid",
     "processes",
     "sweep",
     "threads",
 ]
 
-# Opened on demand: who only reads a store does not wait for the engines.
+# Imported on demand: to read a store, the engines are not needed.
 __getattr__ = on_demand(
     __name__,
     {
-        "block_trainer": ["BlockTrainer"],
         "executors": ["Workers", "dask", "processes", "threads"],
-        "grids": ["grid"],
-        "store.record": ["Ended", "Record"],
+        "store.record": ["Record"],
         "runner": ["SweepProgress", "sweep"],
-        "retrieval_trainer": ["RetrievalTrainer"],
         "store.store": ["Store"],
-        "trainer": ["GroupTrainer", "LayerTrainer", "Trainer"],
+        "trainers": ["BlockTrainer", "GroupTrainer", "LayerTrainer", "RetrievalTrainer", "Trainer"],
     },
 )

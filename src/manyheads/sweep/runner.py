@@ -12,17 +12,17 @@ from dataclasses import dataclass, replace
 from queue import Empty, SimpleQueue
 
 from manyheads.errors import InputError
-from manyheads.sweep.executors import Borrowed, Workers, threads
-from manyheads.sweep.store.record import FINISHED, Record, Status, Storable
+from manyheads.sweep.executors import CallerExecutor, Workers, threads
+from manyheads.sweep.store.record import FINISHED, Record, Storable
 from manyheads.sweep.store.store import Store
-from manyheads.sweep.trainer import GroupTrainer, LayerTrainer, Trainer
-from manyheads.sweep.worker import Task, stoppable, work
+from manyheads.sweep.trainers import GroupTrainer, LayerTrainer, Trainer
+from manyheads.sweep.worker import WorkUnit, failure, stoppable, work
 
-TASK_SECONDS = 1.0  # runs shorter than this travel together
-IN_FLIGHT = 2  # tasks a worker: the one it trains and the one that waits for it
-STOP_SECONDS = 1.5  # how long a stop waits for threads to notice their flag
-LOOK_SECONDS = 5.0  # how often a sweep that hears nothing asks whether there still are workers
-ABSENT_SECONDS = 60.0  # how long a cluster may be without any
+UNIT_SECONDS = 1.0  # runs shorter than this travel together in one unit
+IN_FLIGHT = 2  # units a worker: the unit it trains and the unit that waits for it
+STOP_SECONDS = 1.5  # how long a stop waits until threads have read their flag
+LOOK_SECONDS = 5.0  # how often a sweep without news asks whether there are workers
+ABSENT_SECONDS = 60.0  # how long a cluster may be without workers
 
 
 @dataclass(frozen=True)
@@ -43,27 +43,44 @@ def sweep(
     time_limit: float | None = None,
     deadline: float | None = None,
     tries: int = 3,
+    max_new: int | None = None,
     progress: Callable[[SweepProgress], None] | None = None,
 ) -> list[Record]:
-    """Train what the store does not have yet and return the records of the runs, in their order.
+    """Train the runs that the store does not have yet, and store each as soon as it ends.
 
-    A finished run is never trained again. One that failed, or took its worker with it, is tried `tries` times in
-    all and then left alone; one that was cancelled or ran out of its `time_limit` (seconds) is taken up again by the
-    next sweep. At the `deadline` (of `time.monotonic`) the sweep stops: runs that were not begun have no record.
+    A finished run is never trained again. A run that was cancelled or exceeded its time limit is trained again by the
+    next sweep.
+
+    Args:
+        runs: All of one kind.
+        store: Open for writing.
+        trainer: Trains them; None: `LayerTrainer()`.
+        workers: Where they are trained; None: threads of this process, one a core.
+        time_limit: Seconds a run.
+        deadline: When the sweep stops, by the clock of `time.monotonic`.
+        tries: How often a run that fails or kills its worker is started in all.
+        max_new: The most runs that are trained; None: all.
+        progress: Called whenever records were stored.
+
+    Returns:
+        The records of the runs, in their order. A run that was not begun has none, unless an earlier sweep began it.
+
+    Raises:
+        InputError: Some runs are impossible, or the workers were lost.
     """
     trainer = trainer or LayerTrainer()
     wanted = list({run.id: run for run in runs}.values())
     _refuse_impossible(wanted, trainer)
-    crew = Borrowed(workers) if isinstance(workers, Executor) else workers or threads()
+    crew = CallerExecutor(workers) if isinstance(workers, Executor) else workers or threads()
     token = uuid.uuid4().hex
     try:
         with stoppable(token) as stop:
-            state = _Sweep(wanted, store, crew, Task((), trainer, time_limit, token), tries, progress)
+            state = _Sweep(wanted, store, crew, WorkUnit((), trainer, time_limit, token), tries, max_new, progress)
             try:
                 finished = state.run_until(deadline)
             except BaseException:
                 stop.set()
-                with suppress(InputError):  # a store that refused once may do so again: the first reason counts
+                with suppress(InputError):  # a store that refused once may refuse again: the first reason counts
                     state.stop()
                 raise
             if not finished:
@@ -72,8 +89,7 @@ def sweep(
     finally:
         if workers is None:
             crew.close()
-    by_id = {record.id: record for record in store.records({"engine": trainer.engine}, ids=[run.id for run in wanted])}
-    return [by_id[run.id] for run in wanted if run.id in by_id]
+    return [state.records[run.id] for run in wanted if run.id in state.records]
 
 
 def _refuse_impossible(runs: Sequence[Storable], trainer: Trainer) -> None:
@@ -90,36 +106,41 @@ class _Sweep:
         runs: Sequence[Storable],
         store: Store,
         workers: Workers,
-        template: Task,
+        template: WorkUnit,
         tries: int,
+        max_new: int | None,
         progress: Callable[[SweepProgress], None] | None,
     ) -> None:
-        known = store.statuses(template.trainer.engine, [run.id for run in runs])
-        self.attempts = {run.id: known.get(run.id, ("", 0))[1] for run in runs}
-        self.pending = deque(run for run in runs if _open(*known.get(run.id, ("", 0)), tries))
-        self.suspects: deque[Storable] = deque()  # in flight when a worker died: trained again one at a time
-        self.futures: dict[Future[list[Record]], Task] = {}
+        engine = template.trainer.engine
+        # the one question to the store: a record made from here on is kept in memory too, and not read back
+        self.records = {record.id: record for record in store.records({"engine": engine}, ids=[run.id for run in runs])}
+        unfinished = [run for run in runs if _is_open(self.records.get(run.id), tries)]
+        self.pending = deque(unfinished[:max_new])
+        self.attempts = {run.id: self.records[run.id].attempts if run.id in self.records else 0 for run in runs}
+        self.retried: deque[Storable] = deque()  # in flight when a worker died: trained again one at a time
+        self.futures: dict[Future[list[Record]], WorkUnit] = {}
         self.ended: SimpleQueue[Future[list[Record]]] = SimpleQueue()
-        self.alone = False  # whether the one task in flight is a suspect's
-        self.total, self.done = len(runs), len(runs) - len(self.pending)
+        self.single = False  # whether the only unit in flight is one retried run
+        self.total = len(runs) - len(unfinished) + len(self.pending)
+        self.done = self.total - len(self.pending)
         self.seconds, self.timed = 0.0, 0
-        self.heard = time.monotonic()
+        self.last_news = time.monotonic()
         self.store, self.workers, self.template, self.tries, self.progress = store, workers, template, tries, progress
 
     def run_until(self, deadline: float | None) -> bool:
         """Whether everything was done by then."""
         self._store([])
-        while self.pending or self.suspects or self.futures:
+        while self.pending or self.retried or self.futures:
             left = LOOK_SECONDS if deadline is None else min(LOOK_SECONDS, deadline - time.monotonic())
             if left <= 0:
                 return False
             self._fill()
             finished = self._finished(left)
             if finished:
-                # results first: what is done is safe from the death of a worker that the next future may tell of
+                # results first: they are stored before the next future reports the death of a worker
                 ordered = sorted(finished, key=_went_wrong)
                 self._store([record for future in ordered for record in self._result(future)])
-            self._look(bool(finished))
+            self._check_workers(bool(finished))
         return True
 
     def _finished(self, seconds: float) -> list[Future[list[Record]]]:
@@ -146,13 +167,13 @@ class _Sweep:
         self._store([record for future in finished if not _went_wrong(future) for record in future.result()])
 
     def _fill(self) -> None:
-        if self.suspects:
+        if self.retried:
             if not self.futures:
-                self.alone = True
-                self._submit((self.suspects.popleft(),))
+                self.single = True
+                self._submit((self.retried.popleft(),))
             return
-        while self.pending and len(self.futures) < IN_FLIGHT * self.workers.slots and not self.suspects:
-            self.alone = False
+        while self.pending and len(self.futures) < IN_FLIGHT * self.workers.slots and not self.retried:
+            self.single = False
             self._submit(self._next())
 
     def _next(self) -> tuple[Storable, ...]:
@@ -162,7 +183,7 @@ class _Sweep:
             while self.pending and trainer.fits(group, self.pending[0]):
                 group.append(self.pending.popleft())
             return tuple(group)
-        # an even share for every worker at the end, so that none waits for another's long task
+        # an even share for every worker at the end, so that none waits for another's long unit
         share = -(-len(self.pending) // (IN_FLIGHT * self.workers.slots))
         size = max(1, min(self._together(), share, len(self.pending)))
         return tuple(self.pending.popleft() for _ in range(size))
@@ -170,58 +191,60 @@ class _Sweep:
     def _together(self) -> int:
         if not self.workers.together or not self.timed:
             return 1
-        return int(TASK_SECONDS * self.timed / max(self.seconds, 1e-9))
+        return int(UNIT_SECONDS * self.timed / max(self.seconds, 1e-9))
 
     def _submit(self, runs: tuple[Storable, ...]) -> None:
-        task = replace(self.template, runs=runs)
+        unit = replace(self.template, runs=runs)
         try:
-            future = self.workers.executor.submit(work, task)
-            self.futures[future] = task
+            future = self.workers.executor.submit(work, unit)
+            self.futures[future] = unit
             future.add_done_callback(self.ended.put)
         except BrokenExecutor:  # it broke after the last look at its futures, which will say so themselves
-            self.suspects.extend(runs)
+            self.retried.extend(runs)
             if not self.futures:
                 self.workers.discard()
 
     def _result(self, future: Future[list[Record]]) -> list[Record]:
-        task = self.futures.pop(future, None)
-        if task is None:  # died with a pool that was already mourned
+        unit = self.futures.pop(future, None)
+        if unit is None:  # its pool broke, and the unit was dealt with when the pool was discarded
             return []
         try:
             return future.result()
         except BrokenExecutor as death:
-            lost, self.futures = [task, *self.futures.values()], {}  # every other task in flight died with the pool
+            lost, self.futures = [unit, *self.futures.values()], {}  # all units in flight are lost with the pool
             self.workers.discard()
             return self._died(lost, death)
         except CancelledError:
             raise InputError("the workers were taken away: run the same again to go on from what is stored") from None
         except Exception as error:
             if type(error).__name__ == "KilledWorker":  # Dask's word for the same; its other tasks live on
-                return self._died([task], error)
-            # the task could not even be sent or fetched
-            return [self._without_outcome(run, "failed", f"{type(error).__name__}: {error}") for run in task.runs]
+                return self._died([unit], error)
+            # the unit could not be sent, or its records could not be fetched
+            return [failure(self.template.trainer, run, error) for run in unit.runs]
 
-    def _died(self, lost: Sequence[Task], death: Exception) -> list[Record]:
-        """Who dies in company is innocent until it dies alone; a run that has died alone too often is left alone."""
-        runs = [run for task in lost for run in task.runs]
-        if not self.alone:
-            self.suspects.extend(runs)
+    def _died(self, lost: Sequence[WorkUnit], death: Exception) -> list[Record]:
+        """Deal with units whose worker died.
+
+        If several runs were in flight, any of them may have killed the worker: each is retried, a single run at a
+        time. If a single run was in flight, it is retried, and after `tries` attempts it is quarantined.
+        """
+        runs = [run for unit in lost for run in unit.runs]
+        if not self.single:
+            self.retried.extend(runs)
             return []
         (run,) = runs
         if self.attempts[run.id] + 1 >= self.tries:
-            return [self._without_outcome(run, "quarantined", f"its worker died ({type(death).__name__})")]
+            trainer, reason = self.template.trainer, f"its worker died ({type(death).__name__})"
+            return [Record.without_result(run, trainer.kind, trainer.engine, "quarantined", error=reason)]
         self.attempts[run.id] += 1
-        self.suspects.appendleft(run)
+        self.retried.appendleft(run)
         return []
-
-    def _without_outcome(self, run: Storable, status: Status, error: str) -> Record:
-        trainer = self.template.trainer
-        return Record.without_outcome(run, trainer.kind, trainer.engine, status, error=error)
 
     def _store(self, records: list[Record]) -> None:
         counted = [replace(record, attempts=self.attempts[record.id] + 1) for record in records]
         if counted:
             self.store.add(counted)
+            self.records.update((record.id, record) for record in counted)
         self.done += len(counted)
         for record in counted:
             if record.seconds is not None:
@@ -229,20 +252,22 @@ class _Sweep:
         if self.progress is not None:
             self.progress(SweepProgress(self.done, self.total, tuple(counted)))
 
-    def _look(self, heard: bool) -> None:
-        """A cluster that has lost all its workers says nothing at all: do not wait for it for ever."""
+    def _check_workers(self, news: bool) -> None:
+        """Stop if a cluster has been without workers for too long: it would never report that."""
         now = time.monotonic()
-        if heard or self.workers.present():
-            self.heard = now
-        elif now - self.heard > ABSENT_SECONDS:
+        if news or self.workers.present():
+            self.last_news = now
+        elif now - self.last_news > ABSENT_SECONDS:
             raise InputError(f"no worker for {ABSENT_SECONDS:.0f} s: run the same again to go on from what is stored")
 
 
-def _open(status: str, attempts: int, tries: int) -> bool:
+def _is_open(record: Record | None, tries: int) -> bool:
     """Whether a run with this record is still to be trained."""
-    if status in FINISHED or status == "quarantined":
+    if record is None:
+        return True
+    if record.status in FINISHED or record.status == "quarantined":
         return False
-    return status != "failed" or attempts < tries
+    return record.status != "failed" or record.attempts < tries
 
 
 def _went_wrong(future: Future[list[Record]]) -> bool:

@@ -1,4 +1,4 @@
-"""What a worker does: train runs, one after the other or together, and return their records, never an exception."""
+"""What a worker does: train the runs of a work unit and return their records, never an exception."""
 
 from __future__ import annotations
 
@@ -11,58 +11,63 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from manyheads.sweep.store.record import Record, Storable
-from manyheads.sweep.trainer import GroupTrainer, Trainer
+from manyheads.sweep.trainers import GroupTrainer, Trainer
 
-GRACE = 5.0  # seconds past its limit after which a run that ignores the limit takes its worker with it
+GRACE = 5.0  # seconds past its time limit after which a run that ignores the limit ends with its process
 
-# Sweeps of this process that may be told to stop, by their token; threads look here, other processes are ended instead.
+# The stop flags of the sweeps of this process, by the sweep's token. Threads read them; other processes are terminated.
 _stops: dict[str, threading.Event] = {}
 
 
 @dataclass(frozen=True)
-class Task:
-    """A few runs of one sweep, with all a worker needs to train them; it travels to processes and clusters."""
+class WorkUnit:
+    """Some runs of one sweep and all that a worker needs to train them; it travels to processes and clusters."""
 
     runs: tuple[Storable, ...]
     trainer: Trainer
-    time_limit: float | None
-    token: str
+    time_limit: float | None  # seconds a run
+    token: str  # names the sweep
 
 
-def work(task: Task) -> list[Record]:
-    """The record of each run; after a stop the rest of the task is left undone and absent."""
-    stopped = _stop_signal(task.token)
-    if isinstance(task.trainer, GroupTrainer):
-        return [] if stopped() else _together(task, task.trainer, stopped)
+def work(unit: WorkUnit) -> list[Record]:
+    """Train the runs of a unit.
+
+    Returns:
+        The record of each run. A run that was not begun when the sweep was stopped has none.
+    """
+    stopped = _stop_signal(unit.token)
+    if isinstance(unit.trainer, GroupTrainer):
+        return [] if stopped() else _train_group(unit, unit.trainer, stopped)
     records = []
-    for run in task.runs:
+    for run in unit.runs:
         if stopped():
             break
-        records.append(_one(task, run, stopped))
+        records.append(_train_one(unit, run, stopped))
     return records
 
 
-def _one(task: Task, run: Storable, stopped: Callable[[], bool]) -> Record:
-    trainer = task.trainer
+def _train_one(unit: WorkUnit, run: Storable, stopped: Callable[[], bool]) -> Record:
     try:
-        with _ended_by_force(task.time_limit):
-            ended = trainer.train(run, time_limit=task.time_limit, keep_going=lambda: not stopped())
-        return Record.of(run, trainer.kind, trainer.engine, ended)
-    except Exception as error:  # a run that fails is a result, and must not take the others with it
-        message = f"{type(error).__name__}: {error}"
-        return Record.without_outcome(run, trainer.kind, trainer.engine, "failed", error=message)
+        with _ended_by_force(unit.time_limit):
+            return unit.trainer.train(run, time_limit=unit.time_limit, keep_going=lambda: not stopped())
+    except Exception as error:  # a run that fails is a result, and must not end the other runs
+        return failure(unit.trainer, run, error)
 
 
-def _together(task: Task, trainer: GroupTrainer, stopped: Callable[[], bool]) -> list[Record]:
-    """All runs in one call, which may take as long as they might one after the other."""
-    limit = None if task.time_limit is None else task.time_limit * len(task.runs)
+def _train_group(unit: WorkUnit, trainer: GroupTrainer, stopped: Callable[[], bool]) -> list[Record]:
+    """All runs in one call, with the time that they would have one after the other."""
+    limit = None if unit.time_limit is None else unit.time_limit * len(unit.runs)
     try:
         with _ended_by_force(limit):
-            ended = trainer.train_together(task.runs, time_limit=limit, keep_going=lambda: not stopped())
-        return [Record.of(run, trainer.kind, trainer.engine, one) for run, one in zip(task.runs, ended, strict=True)]
+            return trainer.train_group(unit.runs, time_limit=limit, keep_going=lambda: not stopped())
     except Exception as error:
-        message = f"{type(error).__name__}: {error}"
-        return [Record.without_outcome(run, trainer.kind, trainer.engine, "failed", error=message) for run in task.runs]
+        return [failure(trainer, run, error) for run in unit.runs]
+
+
+def failure(trainer: Trainer, run: Storable, error: Exception) -> Record:
+    """The record of a run that raised an exception."""
+    message = f"{type(error).__name__}: {error}"
+    return Record.without_result(run, trainer.kind, trainer.engine, "failed", error=message)
 
 
 @contextmanager

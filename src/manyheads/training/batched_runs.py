@@ -8,11 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
+
+from manyheads.errors import InputError
+
+if TYPE_CHECKING:
+    import torch
 
 StopReason = Literal["limit", "diverged", "cancelled", "timeout"]
 
@@ -59,3 +64,20 @@ def batch_stop_reason(seconds: float, time_limit: float | None, keep_going: Call
     if not keep_going():
         return "cancelled"
     return "timeout" if time_limit is not None and seconds > time_limit else None
+
+
+def device_named(name: str) -> torch.device:
+    """The device of this name.
+
+    Args:
+        name: A device as torch names it, such as "cpu" or "cuda:0".
+
+    Raises:
+        InputError: This machine or this build of torch does not have the device.
+    """
+    import torch  # an optional extra
+
+    try:
+        return torch.empty(0, device=name).device
+    except (RuntimeError, AssertionError):  # an unknown name, or a build of torch without that device
+        raise InputError(f"PyTorch has no device '{name}' here") from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 
 from manyheads.errors import InputError
 from manyheads.identity import Identified, check_ranges, normalise_numbers
@@ -65,19 +66,25 @@ class Run(Identified):
     @property
     def fields(self) -> dict[str, int | float | str]:
         """The run as flat JSON: every None replaced by the value it stands for, and the version of the protocol."""
+        shared = _shared_fields(self.task, self.rule, self.protocol)
         own = {
-            "items": self.items,
-            "d_model": self.d_model,
+            "items": shared["items"],
+            "d_model": shared["d_model"],
             "heads": self.heads,
             "key_width": self.key_width,
             "seed": self.seed,
             "problem_seed": self.seed if self.problem_seed is None else self.problem_seed,
         }
-        return own | shared_fields(self.task, self.rule, self.protocol)
+        return own | shared
 
 
 def shared_fields(task: Task, rule: Rule, protocol: Protocol) -> dict[str, int | float | str]:
     """The fields that runs have in common which differ in heads, key width and seeds only."""
+    return dict(_shared_fields(task, rule, protocol))
+
+
+@lru_cache(maxsize=1 << 10)  # the runs of a sweep share their task and protocol
+def _shared_fields(task: Task, rule: Rule, protocol: Protocol) -> dict[str, int | float | str]:
     graph, degree, embedding = (task.fields[name] for name in ("graph", "degree", "embedding"))
     constants = asdict(protocol)
     if protocol.positive_weight is None:

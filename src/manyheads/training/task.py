@@ -95,7 +95,7 @@ class Task:
         normalise_numbers(self)
         self._check()
 
-    @property
+    @cached_property
     def items(self) -> int:
         """m, the number of items."""
         return self.graph.items
@@ -105,7 +105,7 @@ class Task:
         """m', the number of relations of each problem."""
         return self.graph.relations
 
-    @property
+    @cached_property
     def d_model(self) -> int:
         """The width of the embedding."""
         return self.embedding.d_model if isinstance(self.embedding, Embedding) else self.embedding.d_model(self.items)
@@ -120,7 +120,7 @@ class Task:
         """The constant of the paper's law D_K* ≈ slope·m'·log2 m/d_model: 1.19 for permutations, 0.46 for others."""
         return paper_slope(self.graph)
 
-    @property
+    @cached_property
     def fields(self) -> dict[str, int | float | str]:
         """The task as flat JSON, part of the fields of its runs.
 

@@ -77,7 +77,7 @@ def _trained(part: str, size: Size, rates: Sequence[float], store: Store, worker
 
 def _row(table: BlockTable, record: Record) -> Row:
     """What is kept of a run."""
-    run, curve = json.loads(record.run), json.loads(record.curve)
+    run, curve = record.run, json.loads(record.curve)
     quarters = {25 * n: curve[n * len(curve) // 4 - 1][1] for n in (1, 2, 3, 4)} if curve else {}
     fields = ("reduction", "items", "d_model", "context", "batch", "learning_rate", "steps", "heads", "seed")
     return {

@@ -14,11 +14,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from manyheads.drawing.style import BLUE, GREEN, GREY, ORANGE, VERMILLION, counting_axis, look, panels
+from manyheads.problem.graph_kinds import PERMUTATION_SLOPE, RELATION_SLOPE
 from tools.pages.capacity_floor.text import summarise
 from tools.pages.rows import Tables
 
 Row = Mapping[str, Any]
-PERMUTATIONS, REGULAR = 1.19, 0.46  # the slopes of the paper's laws
 BESIDE = (
     ("paper", VERMILLION, "s", "paper's $D_K^*$, inferred"),
     ("measured", GREEN, "D", "our $D_K^*$, the same protocol"),
@@ -35,10 +35,14 @@ def draw_floor(points: Sequence[Row]) -> Figure:
     """Permutations on the left, r-regular graphs on the right, both over m'·log2 m/d_model."""
     with look():
         figure, ((permutations, regular),) = panels(1, 2)
-        _panel(permutations, [point for point in points if point["family"] in ("base", "diagonal")], slope=PERMUTATIONS)
-        permutations.set(title=f"permutations, law {PERMUTATIONS:g}", ylabel="key budget $D_K$")
-        _panel(regular, [point for point in points if point["family"] == "regular"], slope=REGULAR)
-        regular.set(title=f"r-regular, m = 128, $d_{{model}}$ = 32, law {REGULAR:g}")
+        _panel(
+            permutations,
+            [point for point in points if point["family"] in ("base", "diagonal")],
+            slope=PERMUTATION_SLOPE,
+        )
+        permutations.set(title=f"permutations, law {PERMUTATION_SLOPE:g}", ylabel="key budget $D_K$")
+        _panel(regular, [point for point in points if point["family"] == "regular"], slope=RELATION_SLOPE)
+        regular.set(title=f"r-regular, m = 128, $d_{{model}}$ = 32, law {RELATION_SLOPE:g}")
         figure.legend(*permutations.get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return figure
 

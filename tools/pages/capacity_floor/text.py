@@ -10,11 +10,12 @@ from statistics import median
 
 import numpy as np
 
-from manyheads.bounds import bit_key_budget, freedom_split, paper_key_budget
-from manyheads.capacity.regression import Fit, fit_through_origin
+from manyheads.bounds import bit_key_budget, freedom_split
+from manyheads.capacity.regression import Regression, regression_through_origin
 from manyheads.papers import Scale, read_rows
 from manyheads.papers.exhibits.base_grid import INFERRED
 from manyheads.papers.panel import REGULAR, THRESHOLDS, complete
+from manyheads.problem.graph_kinds import PERMUTATION_SLOPE, RELATION_SLOPE
 from tools.pages.rows import DATA, Row, Tables, fill, machine_text, matching, table
 
 TABLES = ("capacity_floor", "capacity_floor-machine")
@@ -55,9 +56,7 @@ def summarise(rows: Sequence[Row], measured: Mapping[Problem, int | None] | None
                 "highest": max(budgets),
                 "heads": sorted(row["heads"] for row in found),
                 "paper": INFERRED.get((items, d_model)) if family == "base" else None,
-                "law": 0.46 * x
-                if family == "regular"
-                else paper_key_budget(items=items, relations=relations, d_model=d_model),
+                "law": (RELATION_SLOPE if family == "regular" else PERMUTATION_SLOPE) * x,
                 "freedom": _freedom(items, relations, d_model),
                 "bits": bit_key_budget(
                     items=items, relations=relations, d_model=d_model, bits=32, permutation=family != "regular"
@@ -118,9 +117,9 @@ def page(tables: Tables) -> str:
     return fill(__file__, facts)
 
 
-def _regression(points: Sequence[Row]) -> Fit:
+def _regression(points: Sequence[Row]) -> Regression:
     x, y = (np.array([float(point[name]) for point in points]) for name in ("x", "floor"))
-    return fit_through_origin(x, y)
+    return regression_through_origin(x, y)
 
 
 def _power(points: Sequence[Row]) -> float:
@@ -129,7 +128,7 @@ def _power(points: Sequence[Row]) -> float:
     return float(np.polyfit(x, y, 1)[0])
 
 
-def _slope(fit: Fit) -> str:
+def _slope(fit: Regression) -> str:
     low, high = fit.slope_interval
     return f"{fit.slope:.3f} (95 % interval {low:.3f} … {high:.3f}, R² {fit.r_squared:.3f}, {fit.points} points)"
 

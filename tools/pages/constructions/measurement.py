@@ -15,9 +15,9 @@ import numpy as np
 
 from manyheads import Graph, construct, gaussian, permutation_graph, sparse_binary
 from manyheads.certificate import certify
-from manyheads.construct import RADEMACHER, Attempt, BlockChoice, Limit
-from manyheads.construct.matching import equitable_matchings, lemma_matchings
-from manyheads.construct.smallest_construction import default_block_sizes
+from manyheads.construct import RADEMACHER, MatchingChoice, WidthLimit, WidthTrial
+from manyheads.construct.matchings import equitable_matchings, lemma_matchings
+from manyheads.construct.smallest_construction import default_matching_sizes
 from manyheads.construct.width_limit import Threshold
 from manyheads.problem.problem import Problem
 from tools.pages.catalogue import Settings
@@ -51,17 +51,17 @@ def smallest_rows(known: list[Row]) -> Iterator[Row]:
         if matching(known, items=items, d_model=d_model, threshold=threshold):
             continue
         problem = random_problem(items, d_model)
-        sizes = [size for size in default_block_sizes(problem.graph, d_model) if size > 1]
+        sizes = [size for size in default_matching_sizes(problem.graph, d_model) if size > 1]
         found = construct.smallest(
-            problem, threshold=threshold, seed=SEED, block_sizes=sizes,
+            problem, threshold=threshold, seed=SEED, matching_sizes=sizes,
             max_budget=BUDGET_PER_ITEM * items, progress=say,
         )  # fmt: skip
         best = found.best
         yield {
             "items": items, "d_model": d_model, "threshold": threshold, "max_budget": found.max_budget,
             "works": any(limit.separates(threshold) for limit in found.limits),
-            "heads": best and best.heads, "block_size": best and best.block_size, "key_width": best and best.key_width,
-            "key_budget": best and best.key_budget, "certified": found.certified,
+            "heads": best and best.heads, "block_size": best and best.matching_size,
+            "key_width": best and best.key_width, "key_budget": best and best.key_budget, "certified": found.certified,
             "normalised_margin": found.certificate and found.certificate.normalised_margin,
         }  # fmt: skip
 
@@ -98,7 +98,7 @@ def noise_rows(known: list[Row]) -> Iterator[Row]:
                 "n1_mean": mean.n1, "n2_mean": mean.n2, "n3_mean": mean.n3, "n3_fluctuation": fluctuation.n3,
             }.items():  # fmt: skip
                 largest[name] = max(largest[name], float(np.abs(term).max()) / width)
-        layer = construct.compressive(problem, key_width=width, seed=SEED, block_size=size)
+        layer = construct.compressive(problem, key_width=width, seed=SEED, matching_size=size)
         low, high = certify(layer, problem).window
         limit = construct.limit(problem, blocks)
         yield {
@@ -116,7 +116,7 @@ def background_rows(known: list[Row]) -> Iterator[Row]:
     for scale, length in product((1.0, 0.25), CONTEXT_LENGTHS):
         if matching(known, scale=scale, context_length=length):
             continue
-        layer = construct.softmax(problem, key_width=width, seed=SEED, block_size=size, scale=scale)
+        layer = construct.softmax(problem, key_width=width, seed=SEED, matching_size=size, scale=scale)
         rng = np.random.default_rng(SEED)
         contexts = [rng.choice(items, size=length, replace=False) for _ in range(BACKGROUND_CONTEXTS)]
         shares = np.stack([background(layer, rows[context], context // size) for context in contexts])
@@ -134,7 +134,7 @@ def softmax_rows(known: list[Row]) -> Iterator[Row]:
         if matching(known, block_size=block_size, scale=scale):
             continue
         layer = construct.softmax(
-            problem, key_width=SOFTMAX["key_width"], seed=SEED, block_size=block_size, scale=scale
+            problem, key_width=SOFTMAX["key_width"], seed=SEED, matching_size=block_size, scale=scale
         )
         published = certify(layer, problem, context_length=length)
         moved = certify(construct.calibrate(layer, published), problem, context_length=length)
@@ -157,19 +157,19 @@ def incoherent_rows(known: list[Row]) -> Iterator[Row]:
     for family, embedding in families.items():
         if matching(known, family=family):
             continue
-        by_profile = construct.block_by_profile(Problem(graph, embedding))
-        by_certificate = construct.block_by_certificate(Problem(graph, embedding), key_width=width, seed=SEED)
+        by_profile = construct.matchings_by_profile(Problem(graph, embedding))
+        by_certificate = construct.matchings_by_certificate(Problem(graph, embedding), key_width=width, seed=SEED)
         yield {
             "family": family, "items": items, "key_width": width,
             **choice_columns("profile", by_profile), **choice_columns("certificate", by_certificate),
         }  # fmt: skip
 
 
-def choice_columns(how: str, choice: BlockChoice) -> Row:
+def choice_columns(how: str, choice: MatchingChoice) -> Row:
     """A block size and its evidence; the names of the columns begin with the way it was found."""
     profile, log = choice.profile, math.log(choice.profile.items)
     columns = {
-        "block_size": choice.block_size, "epsilon": profile.epsilon, "rho_log": profile.rho * log,
+        "block_size": choice.matching_size, "epsilon": profile.epsilon, "rho_log": profile.rho * log,
         "gamma_log": profile.gamma * log, "theorem_applies": choice.theorem_applies,
         "verdict": choice.certificate and choice.certificate.verdict,
     }  # fmt: skip
@@ -190,8 +190,8 @@ def wordnet_rows(file: Path) -> Iterator[Row]:
         row = {
             "relation": name, "d_model": WORDNET_D_MODEL, "items": graph.items,
             "relations": graph.relations, "max_degree": graph.max_degree,
-            "equitable": int(equitable_matchings(graph, block_size=size).max()) + 1,
-            "lemma": int(lemma_matchings(graph, block_size=size).max()) + 1,
+            "equitable": int(equitable_matchings(graph, matching_size=size).max()) + 1,
+            "lemma": int(lemma_matchings(graph, matching_size=size).max()) + 1,
             "lemma_bound": -(-graph.relations // size) + graph.max_degree,
         }  # fmt: skip
         yield row | (wordnet_budget(graph) if name in WORDNET_CERTIFIED else dict.fromkeys(BUDGET))
@@ -205,7 +205,7 @@ def wordnet_budget(graph: Graph) -> Row:
     embedding = gaussian(graph.items, WORDNET_D_MODEL, seed=SEED)
     paper, best = (
         construct.smallest(
-            Problem(graph, embedding), threshold=threshold, seed=SEED, block_sizes=[WORDNET_D_MODEL],
+            Problem(graph, embedding), threshold=threshold, seed=SEED, matching_sizes=[WORDNET_D_MODEL],
             max_budget=BUDGET_PER_ITEM * graph.items, progress=say,
         )
         for threshold in ("paper", "best")
@@ -218,7 +218,7 @@ def wordnet_budget(graph: Graph) -> Row:
     return dict(zip(BUDGET, values, strict=True))
 
 
-def say(event: Limit | Attempt) -> None:
+def say(event: WidthLimit | WidthTrial) -> None:
     """Print a line for each limit and each attempt."""
     print(event, flush=True)
 

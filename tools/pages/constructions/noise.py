@@ -9,8 +9,8 @@ from jaxtyping import Float, Float64, Int64
 from numpy import ndarray
 from scipy.special import softmax
 
-from manyheads.construct.split import Block
 from manyheads.layer.layer import Layer
+from manyheads.problem.graph import Matching
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +27,7 @@ class Terms:
 
 
 def decompose(
-    embedding: Float[ndarray, "items d_model"], block: Block, signatures: Float64[ndarray, "items key_width"]
+    embedding: Float[ndarray, "items d_model"], block: Matching, signatures: Float64[ndarray, "items key_width"]
 ) -> tuple[Terms, Terms]:
     """The mean and the fluctuation of one head's scores, for signatures of random signs.
 

@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 
 from manyheads.construct import RADEMACHER, Bernoulli
-from manyheads.construct.conditions import C0
+from manyheads.construct.heads import C0
 from manyheads.construct.incoherent_rows import DEFAULT_CONSTANTS
+from manyheads.construct.one_hot_items import binomial_width, chernoff_width, paper_width, rademacher_width
 from manyheads.construct.smallest_construction import DRAWS, NEEDED
-from manyheads.construct.widths import binomial_width, chernoff_width, paper_width, rademacher_width
 from tools.pages.rows import Row, Tables, fill, machine_text, matching, only, table
 
 KINDS = ("smallest", "limit", "noise", "background", "softmax", "incoherent", "wordnet", "machine")

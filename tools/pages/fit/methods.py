@@ -18,10 +18,9 @@ from scipy.special import expit
 from manyheads import Graph
 from manyheads._native import Fitting64
 from manyheads.construct import compressive
-from manyheads.construct.matching import equitable_matchings, split_by_head
-from manyheads.fitting import Descent, linear_map, mapped
-from manyheads.fitting.descent import Engine, Weights
-from manyheads.fitting.starts import SCALE, random_start, shrunk_start
+from manyheads.construct.matchings import equitable_matchings, split_by_head
+from manyheads.fitting import Descent, linear_map, map_rows
+from manyheads.fitting.descent import SCALE, Engine, Weights, random_start, shrunk_start
 from manyheads.problem.problem import Problem
 
 Method = Callable[[Graph, ndarray, int, int, int], bool]
@@ -57,7 +56,7 @@ def large_random(graph: Graph, rows: ndarray, heads: int, key_width: int, seed: 
 
 def from_construction(graph: Graph, rows: ndarray, heads: int, key_width: int, seed: int) -> Weights:
     """Construction II with as many blocks as there are heads, scaled to a threshold of 1.5."""
-    layer = compressive(Problem(graph, rows), key_width=key_width, seed=seed, block_size=-(-graph.items // heads))
+    layer = compressive(Problem(graph, rows), key_width=key_width, seed=seed, matching_size=-(-graph.items // heads))
     query, key = (np.zeros((heads, rows.shape[1], key_width)) for _ in range(2))
     query[: layer.heads], key[: layer.heads] = layer.query, layer.key
     scale = math.sqrt(1.5 / layer.threshold)
@@ -73,13 +72,13 @@ def from_svd(graph: Graph, rows: ndarray, heads: int, key_width: int, seed: int)
 
 def from_matchings(graph: Graph, rows: ndarray, heads: int, key_width: int, seed: int) -> Weights:
     """As `from_svd`, but each head gets one of the equitable matchings of construction IV."""
-    owner = equitable_matchings(graph, block_size=-(-graph.relations // heads))
+    owner = equitable_matchings(graph, matching_size=-(-graph.relations // heads))
     return _svd_start(rows, split_by_head(graph, owner), key_width)
 
 
 def _svd_start(rows: ndarray, blocks: list[tuple[ndarray, ndarray]], key_width: int) -> Weights:
     matrix = linear_map(rows, "whiten")
-    white = mapped(rows, matrix)
+    white = map_rows(rows, matrix)
     queries, keys = [], []
     for sources, targets in blocks:
         left, strengths, right = np.linalg.svd(white[sources].T @ white[targets])

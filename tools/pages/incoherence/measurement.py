@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from manyheads import gaussian, permutation_graph, sparse_binary
-from manyheads.problem.incoherence import IncoherenceProfile, incoherence, realised_incoherence
+from manyheads.problem.incoherence import IncoherenceProfile, incoherence_profile, realised_profile
 from tools.pages.catalogue import Settings
 from tools.pages.incoherence.text import GAUSSIAN
 from tools.pages.rows import Row, machine_rows, write_rows
@@ -39,8 +39,8 @@ def blocks_of(items: int, size: int, *, seed: int) -> list[tuple[np.ndarray, np.
 
 def profiles(embedding: np.ndarray, block_size: int, *, seed: int) -> Iterator[tuple[str, IncoherenceProfile]]:
     """The profile over all sets, and the profile on the blocks of one permutation."""
-    yield "sets", incoherence(embedding, block_size=block_size)
-    yield "blocks", realised_incoherence(embedding, blocks_of(len(embedding), block_size, seed=seed))
+    yield "sets", incoherence_profile(embedding, matching_size=block_size)
+    yield "blocks", realised_profile(embedding, blocks_of(len(embedding), block_size, seed=seed))
 
 
 def family_rows() -> Iterator[Row]:
@@ -58,7 +58,7 @@ def family_rows() -> Iterator[Row]:
 def lemma_rows() -> Iterator[Row]:
     """Lemma B.3 on Gaussian rows: blocks of d_model items, and √(ln m / d_model), the scale of its item 3."""
     for (items, d_model), seed in product(GROWING, SEEDS):
-        profile = realised_incoherence(gaussian(items, d_model, seed=seed), blocks_of(items, d_model, seed=seed))
+        profile = realised_profile(gaussian(items, d_model, seed=seed), blocks_of(items, d_model, seed=seed))
         yield {"seed": seed, "over": "blocks", **asdict(profile), "paper_gamma": math.sqrt(math.log(items) / d_model)}
 
 
@@ -67,7 +67,7 @@ def density_rows() -> Iterator[Row]:
     for multiple, seed in product(LOG_MULTIPLES, SEEDS):
         ones = multiple * math.log(ITEMS)
         embedding = sparse_binary(ITEMS, D_MODEL, seed=seed, density=ones / D_MODEL)
-        profile = incoherence(embedding, block_size=1)
+        profile = incoherence_profile(embedding, matching_size=1)
         zero_rows = ITEMS * (1 - ones / D_MODEL) ** D_MODEL
         yield {
             "seed": seed, "multiple": multiple, "ones": ones, "zero_rows": zero_rows, **asdict(profile),
@@ -92,7 +92,7 @@ def real_rows(folder: Path) -> Iterator[Row]:
             own = {"embedding": name, "version": version}
             for over, profile in profiles(embedding, REAL_BLOCK, seed=0):
                 yield {**own, "over": over, **asdict(profile)}
-            yield {**own, "over": "shuffled blocks", **asdict(realised_incoherence(embedding, shuffled))}
+            yield {**own, "over": "shuffled blocks", **asdict(realised_profile(embedding, shuffled))}
 
 
 MEASUREMENTS: dict[str, tuple[str, Callable[[], Iterator[Row]]]] = {

@@ -1,7 +1,7 @@
-"""Branch and bound for one pair under softmax, where the bounds of softmax_pairs leave the threshold in between.
+"""Branch and bound for one pair under softmax, where the bounds of `pair_bounds` do not decide.
 
-Both searches split the worst branch first. They stop as soon as every branch is bounded half way between the threshold
-and the worst score found, or a score beyond the threshold turns up, or the nodes run out.
+Both searches split the worst branch first. They end when the bound of every branch is half way between the threshold
+and the worst score found, or when a score beyond the threshold is found, or when the nodes are used up.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-from manyheads.certificate.softmax.pair_search import (
+from manyheads.certificate.softmax.pair_bounds import (
     PairProblems,
     climb,
     extreme_positions,
@@ -24,7 +24,7 @@ from manyheads.certificate.softmax.pair_search import (
     smallest_scores,
 )
 
-STEPS = 8  # of Frank–Wolfe in every branch, of climbing from every start
+STEPS = 8  # steps of Frank–Wolfe in every branch, of climbing from every start
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Decision:
 def branch_smallest(problem: PairProblems, limit: float, nodes: int) -> Decision:
     """Lift the bound on the smallest score above the limit, or find a choice that is not above it.
 
-    A branch takes one item for good, so that its ratios join the base, or leaves it out.
+    One branch includes an item, whose ratios are added to the base; the other branch excludes it.
     """
     tick = count()
     found, items = np.inf, ()
@@ -62,7 +62,7 @@ def branch_smallest(problem: PairProblems, limit: float, nodes: int) -> Decision
 
 
 def _take_or_leave(part: PairProblems, taken: tuple[int, ...]) -> Iterator[tuple[PairProblems, tuple[int, ...]]]:
-    # the item that a tangent chooses last: the relaxation is least sure of it
+    # the item with the smallest weight among those that a tangent chooses
     y = 1 / (part.base + head_extremes(part, largest=True))
     weights = np.einsum("kp,kpt->pt", y * y, part.ratios)[0]
     column = int(np.argpartition(weights, -part.chosen)[-part.chosen])
@@ -78,7 +78,7 @@ def _take_or_leave(part: PairProblems, taken: tuple[int, ...]) -> Iterator[tuple
 def branch_largest(problem: PairProblems, limit: float, nodes: int) -> Decision:
     """Push the bound on the largest score below the limit, or find a choice that is not below it.
 
-    A branch is a box of sums low ≤ s ≤ high; the smaller the box, the closer its secants.
+    A branch is a box of sums low ≤ s ≤ high. The smaller the box, the tighter the bound by its secants.
     """
     tick, used = count(), 0
     starts = [problem.sums(extreme_positions(ratios, problem.chosen, largest=False)) for ratios in problem.ratios]
@@ -106,9 +106,10 @@ def branch_largest(problem: PairProblems, limit: float, nodes: int) -> Decision:
 def reach(
     base: Float64[ndarray, "heads 1"], low: Float64[ndarray, "heads 1"], high: Float64[ndarray, "heads 1"], goal: float
 ) -> Float64[ndarray, "heads 1"]:
-    """How large the sums of a choice in the box can be if its score exceeds the goal.
+    """The largest sums of a choice in the box whose score exceeds the goal.
 
-    No head can then fall further below its largest share, 1/(c_k + low_k), than all heads together can spare.
+    The shares of such a choice lie below their largest values, 1/(c_k + low_k), by less than the sum of these values
+    exceeds the goal. So does each head's share.
     """
     shares = 1 / (base + low)
     kept = shares - (shares.sum() - goal)
@@ -122,7 +123,7 @@ def _halves(
     high: Float64[ndarray, "heads 1"],
     sums: Float64[ndarray, "heads 1"],
 ) -> list[tuple[ndarray, ndarray]]:
-    """Split the head whose secant is furthest off at s there; or, where none is, the widest in its middle."""
+    """Split the box at s in the head with the largest secant error; where all errors are small, in the middle."""
     inside = np.clip(sums, low, high)
     width = 1 / (base + low) - 1 / (base + high)
     gap = 1 / (base + low) - (inside - low) / ((base + low) * (base + high)) - 1 / (base + inside)

@@ -1,22 +1,23 @@
-"""Rule softmax: a pair's score depends on its context, so the contexts of given lengths are searched for the worst."""
+"""The certificate of the rule softmax: every pair's worst score over all contexts of given lengths."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
+from jaxtyping import Float64, Int
+from numpy import ndarray
 
-from manyheads.certificate.evidence import Evidence, Witness
+from manyheads.certificate.certificate import Evidence, Witness
 from manyheads.certificate.projection import Projection, row_blocks
-from manyheads.certificate.softmax.crowding import crowded_out
-from manyheads.certificate.softmax.frontier import Frontier
-from manyheads.certificate.softmax.share_bounds import score_bounds, softmax_rounding
+from manyheads.certificate.softmax.frontier import Frontier, ScoredPair
+from manyheads.certificate.softmax.pair_bounds import score_bounds, softmax_rounding
 from manyheads.layer.layer import Layer
 from manyheads.problem.graph import Graph
 from manyheads.problem.problem import Problem
 
-EFFORT = 1 << 27  # numbers in the problems of all the pairs of one kind that are examined one by one
-NODES = 4096  # branches for the pairs that even then stay open
+EFFORT = 1 << 27  # numbers in the arrays of all pairs of one kind that are examined one by one
+NODES = 4096  # branches for the pairs that are not decided by then
 
 
 def examine_contexts(
@@ -26,10 +27,10 @@ def examine_contexts(
     lengths: tuple[int, int],
     progress: Callable[[int, int], None],
 ) -> Evidence:
-    """Bound every pair's score over all contexts with lengths in a range, then examine what the bounds leave open.
+    """Bound every pair's score over all contexts with lengths in a range, then examine the undecided pairs.
 
-    A longer context only takes attention away: adding an item lowers every share. So the smallest score of a relation
-    stands in a context of the greatest length, the largest score of any other pair in one of the least.
+    Adding an item to a context lowers every share. So a relation has its smallest score in a context of the greatest
+    length, and another pair its largest score in a context of the least length.
     """
     graph = problem.graph
     tau, rounding = layer.threshold, softmax_rounding(projection, lengths[1])
@@ -38,9 +39,9 @@ def examine_contexts(
     spurious = Frontier(relations=False, length=lengths[0], keep=keep)
     sides = (missing, spurious)
     unproved = _bound_all_pairs(graph, projection, missing, spurious, tau, rounding, progress)
-    for suspect, relation in crowded_out(layer, problem, lengths):
-        (missing if relation else spurious).accuse(suspect)
-    beyond_reach = unproved - sum(int(side.doubtful(tau, rounding).sum()) for side in sides)
+    for known, relation in counted_failures(layer, problem, lengths):
+        (missing if relation else spurious).add(known)
+    unlisted = unproved - sum(int(side.doubtful(tau, rounding).sum()) for side in sides)
 
     def refuted() -> bool:
         return any(side.wrong(tau, rounding).any() for side in sides)
@@ -50,8 +51,8 @@ def examine_contexts(
             return False
         # no threshold is proved to work, and not every threshold is known to fail
         window_open = spurious.proved >= missing.proved and spurious.attained < missing.attained
-        # once refuted, look at the other pairs only where that yields a full count of them
-        verdict_open = side.doubtful(tau, rounding)[side.examined :].any() and not (refuted() and beyond_reach)
+        # once refuted, examine the other pairs only where that gives the full count of wrong pairs
+        verdict_open = side.doubtful(tau, rounding)[side.examined :].any() and not (refuted() and unlisted)
         return bool(window_open or verdict_open)
 
     while todo := [side for side in sides if unresolved(side)]:
@@ -60,7 +61,7 @@ def examine_contexts(
         done = min(side.examined / len(side.bounds) for side in todo)
         progress(graph.items + int(done * graph.items), 2 * graph.items)
 
-    nodes = 0 if beyond_reach else NODES
+    nodes = 0 if unlisted else NODES
     for side in sides:
         limit = tau - side.sign * rounding
         for pair in np.flatnonzero(side.doubtful(tau, rounding) & (side.found < side.sign * limit)):
@@ -71,7 +72,7 @@ def examine_contexts(
 
     wrong = [side.wrong(tau, rounding) for side in sides]
     witnesses = [_witness(layer, problem, side) for side, bad in zip(sides, wrong, strict=True) if bad.any()]
-    convicted = [witness for witness in witnesses if (witness.score > tau) != witness.is_relation]
+    confirmed = [witness for witness in witnesses if (witness.score > tau) != witness.is_relation]
     open_pairs = [side.doubtful(tau, rounding) & ~bad for side, bad in zip(sides, wrong, strict=True)]
     return Evidence(
         low=spurious.proved,
@@ -79,8 +80,8 @@ def examine_contexts(
         rounding=rounding,
         missed=int(wrong[0].sum()),
         false_pairs=int(wrong[1].sum()),
-        open_pairs=beyond_reach + sum(int(pairs.sum()) for pairs in open_pairs),
-        witness=max(convicted, key=lambda witness: abs(witness.score - tau), default=None),
+        open_pairs=unlisted + sum(int(pairs.sum()) for pairs in open_pairs),
+        witness=max(confirmed, key=lambda witness: abs(witness.score - tau), default=None),
     )
 
 
@@ -93,7 +94,7 @@ def _bound_all_pairs(
     rounding: float,
     progress: Callable[[int, int], None],
 ) -> int:
-    """Offer every pair with its sound bound to its side; how many pairs the bounds alone do not prove."""
+    """Offer every pair with its bound to its side; returns the number of pairs that these bounds do not prove."""
     items, unproved = np.arange(graph.items), 0
     for start, stop in row_blocks(graph.items, graph.items * projection.heads):
         rows = items[start:stop]
@@ -112,16 +113,50 @@ def _bound_all_pairs(
     return unproved
 
 
+def counted_failures(layer: Layer, problem: Problem, lengths: tuple[int, int]) -> Iterator[tuple[ScoredPair, bool]]:
+    """Pairs that are wrong in some context whatever the weights are, and whether each is a relation.
+
+    A source's scores in a context add up to h. Take a context of ℓ items that are no targets of the source, itself
+    included: one of them scores h/ℓ or more, so a threshold below h/ℓ fails. Take r targets in one context: one of them
+    scores h/r or less, so a threshold of h/r or more fails.
+    """
+    graph, (shortest, longest) = problem.graph, lengths
+    items = np.arange(graph.items)
+    loops = np.isin(items, graph.sources[graph.sources == graph.targets])
+    eligible = np.flatnonzero(~loops & (graph.items - graph.out_degrees >= shortest))
+    if eligible.size and layer.threshold < layer.heads / shortest:
+        source = int(eligible[0])
+        others = ~graph.adjacency(source, source + 1)[0] & (items != source)
+        context = np.array([source, *items[others][: shortest - 1]])
+        scores = layer.scores(problem.rows[context])[0]
+        yield _scored_pair(context, scores, int(scores.argmax())), False
+
+    room = np.minimum(graph.out_degrees, np.where(loops, longest, longest - 1))
+    if room.any() and layer.threshold >= layer.heads / room.max():
+        source = int(room.argmax())
+        targets = graph.adjacency(source, source + 1)[0]
+        by_kind = np.concatenate([items[targets & (items != source)], items[~targets & (items != source)]])
+        context = np.array([source, *by_kind])[:longest]
+        scores = layer.scores(problem.rows[context])[0]
+        yield _scored_pair(context, scores, int(np.where(targets[context], scores, np.inf).argmin())), True
+
+
+def _scored_pair(context: Int[ndarray, " length"], scores: Float64[ndarray, " length"], worst: int) -> ScoredPair:
+    source, target = int(context[0]), int(context[worst])
+    others = tuple(item for item in context.tolist() if item not in (source, target))
+    return ScoredPair(source, target, float(scores[worst]), others)
+
+
 def _witness(layer: Layer, problem: Problem, side: Frontier) -> Witness:
-    """The worst pair of the side in its context, with the score that the layer itself gives it there."""
-    graph, suspect = problem.graph, side.suspect
-    assert suspect is not None, "a pair that is wrong was found in a context"
-    pair = (suspect.source,) if suspect.source == suspect.target else (suspect.source, suspect.target)
-    context = (*pair, *suspect.others)
+    """The worst pair of a side in its context, with the layer's own score there."""
+    graph, worst = problem.graph, side.worst
+    assert worst is not None, "a pair that is wrong was found in a context"
+    pair = (worst.source,) if worst.source == worst.target else (worst.source, worst.target)
+    context = (*pair, *worst.others)
     return Witness(
-        source=suspect.source,
-        target=suspect.target,
-        labels=(graph.name(suspect.source), graph.name(suspect.target)),
+        source=worst.source,
+        target=worst.target,
+        labels=(graph.name(worst.source), graph.name(worst.target)),
         is_relation=side.relations,
         score=float(layer.scores(problem.rows[list(context)])[0, len(pair) - 1]),
         context=context,

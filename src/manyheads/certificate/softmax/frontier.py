@@ -1,4 +1,4 @@
-"""Frontier: the pairs of one kind that come closest to being wrong under softmax, worst first."""
+"""Frontier: the relations, or the other pairs, with the worst bounds on their scores under softmax."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from numpy import ndarray
 
 from manyheads.certificate.projection import Projection
 from manyheads.certificate.softmax.branching import branch_largest, branch_smallest
-from manyheads.certificate.softmax.pair_search import largest_scores, pair_problems, smallest_scores
+from manyheads.certificate.softmax.pair_bounds import largest_scores, pair_problems, smallest_scores
 
-BATCH = 1 << 21  # numbers in the problems of one batch of pairs
-STEPS = 8  # of Frank–Wolfe, or of climbing, for every pair
+BATCH = 1 << 21  # numbers in the arrays of one batch of pairs
+STEPS = 8  # steps of Frank–Wolfe, or of climbing, for every pair
 
 
 @dataclass(frozen=True)
-class Suspect:
-    """A pair, its score in some context, and the other items of that context."""
+class ScoredPair:
+    """A pair with its score in one context, and the other items of that context."""
 
     source: int
     target: int
@@ -29,8 +29,8 @@ class Suspect:
 class Frontier:
     """Pairs that are all relations, or all not, each with a bound on its worst score over all contexts of one length.
 
-    The worst score of a relation is its smallest, that of any other pair its largest: inside, scores are kept times
-    `sign`, so that larger is worse for both. Only the worst `keep` pairs are kept; `rest` bounds all others.
+    The worst score of a relation is its smallest, the worst score of another pair its largest. Scores are stored times
+    `sign`, so that larger is worse for both kinds. Only the worst `keep` pairs are stored; `rest` bounds all others.
     """
 
     def __init__(self, *, relations: bool, length: int, keep: int) -> None:
@@ -42,24 +42,24 @@ class Frontier:
         self.targets = np.empty(0, dtype=np.int64)
         self.bounds = np.empty(0)
         self.rest = -np.inf
-        self.found = np.empty(0)  # the worst score met in a concrete context, −∞ before one was tried
-        self.examined = 0  # how many pairs, from the worst on, have been looked at one by one
-        self.suspect: Suspect | None = None  # the worst pair in a concrete context
+        self.found = np.empty(0)  # the worst score found in a context, −∞ before a context was tried
+        self.examined = 0  # the number of pairs, from the worst on, that `examine` has seen
+        self.worst: ScoredPair | None = None  # the pair with the worst score found in a context
 
     @property
     def proved(self) -> float:
-        """No score of the kind is worse than this."""
+        """A proved bound: no score of this kind is worse."""
         return float(self.sign * max(self.rest, self.bounds.max(initial=-np.inf)))
 
     @property
     def attained(self) -> float:
-        """The worst score met in a concrete context."""
-        return self.suspect.score if self.suspect else -self.sign * np.inf
+        """The worst score found in a context."""
+        return self.worst.score if self.worst else -self.sign * np.inf
 
     def offer(
         self, bounds: Float64[ndarray, " more"], sources: Int[ndarray, " more"], targets: Int[ndarray, " more"]
     ) -> None:
-        """Take in more pairs, each with a bound on its worst score."""
+        """Add pairs, each with a bound on its worst score; only the worst pairs are stored."""
         worse = self.sign * bounds
         new = worse > (self.bounds[-1] if len(self.bounds) == self.keep else -np.inf)
         self.rest = max(self.rest, worse[~new].max(initial=-np.inf))
@@ -72,23 +72,23 @@ class Frontier:
         self.targets = np.concatenate([self.targets, targets[new]])[order]
         self.found = np.full(len(order), -np.inf)
 
-    def accuse(self, suspect: Suspect) -> None:
-        """Take in a pair already met in a bad context, whatever its bound."""
-        known = np.flatnonzero((self.sources == suspect.source) & (self.targets == suspect.target))
+    def add(self, pair: ScoredPair) -> None:
+        """Store a pair whose score in one context is known, whatever its bound."""
+        known = np.flatnonzero((self.sources == pair.source) & (self.targets == pair.target))
         if not known.size:
-            self.sources = np.append(self.sources, suspect.source)
-            self.targets = np.append(self.targets, suspect.target)
+            self.sources = np.append(self.sources, pair.source)
+            self.targets = np.append(self.targets, pair.target)
             self.bounds = np.append(self.bounds, self.rest)
             self.found = np.append(self.found, -np.inf)
             known = np.array([len(self.found) - 1])
-        self.found[known[0]] = self.sign * suspect.score
-        self.suspect = suspect
+        self.found[known[0]] = self.sign * pair.score
+        self.worst = pair
 
     def wrong(self, threshold: float, rounding: float) -> Bool[ndarray, " pairs"]:
-        """Which pairs some context gets wrong for certain.
+        """Which pairs are certainly wrong in some context.
 
-        Once the rounding for the arithmetic here, once for the layer's own, once more to spare: the layer's own score
-        then lies beyond the threshold by more than its rounding, so that it convicts by itself.
+        The rounding counts three times: once for the arithmetic here, once for the layer's own arithmetic, and once as
+        a reserve. So the layer's own score lies beyond the threshold by more than its rounding.
         """
         return self.found - 3 * rounding > self.sign * threshold
 
@@ -97,7 +97,7 @@ class Frontier:
         return self.bounds + rounding >= self.sign * threshold
 
     def examine(self, projection: Projection) -> None:
-        """Tighten the bounds of the next batch of pairs, and look for contexts that come close to them."""
+        """Tighten the bounds of the next batch of pairs, and search for contexts whose scores are near them."""
         size = max(1, BATCH // (projection.heads * projection.items))
         batch = np.arange(self.examined, min(self.examined + size, len(self.bounds)))
         self.examined += len(batch)
@@ -110,18 +110,18 @@ class Frontier:
             self.bounds[pairs] = np.minimum(self.bounds[pairs], self.sign * extremes.bounds)
             self.found[pairs] = np.maximum(self.found[pairs], self.sign * extremes.found)
             worst = int(np.argmax(self.sign * extremes.found))
-            self._suspect(int(pairs[worst]), float(extremes.found[worst]), extremes.items[worst])
+            self._update_worst(int(pairs[worst]), float(extremes.found[worst]), extremes.items[worst])
 
     def decide(self, projection: Projection, pair: int, limit: float, nodes: int) -> int:
-        """Branch until the pair's worst score is known to lie on one side of the limit; the nodes that took."""
+        """Branch until one side of the limit is proved for the pair's worst score; returns the number of nodes used."""
         one = slice(pair, pair + 1)
         problem = pair_problems(projection, self.sources[one], self.targets[one], self.length)
         decision = (branch_smallest if self.relations else branch_largest)(problem, limit, nodes)
         self.bounds[pair] = min(self.bounds[pair], self.sign * decision.bound)
         self.found[pair] = max(self.found[pair], self.sign * decision.found)
-        self._suspect(pair, decision.found, np.array(decision.items, dtype=np.int64))
+        self._update_worst(pair, decision.found, np.array(decision.items, dtype=np.int64))
         return decision.nodes
 
-    def _suspect(self, pair: int, score: float, others: Int[ndarray, " others"]) -> None:
+    def _update_worst(self, pair: int, score: float, others: Int[ndarray, " others"]) -> None:
         if self.sign * score > self.sign * self.attained:
-            self.suspect = Suspect(int(self.sources[pair]), int(self.targets[pair]), score, tuple(others.tolist()))
+            self.worst = ScoredPair(int(self.sources[pair]), int(self.targets[pair]), score, tuple(others.tolist()))

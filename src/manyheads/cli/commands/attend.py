@@ -10,59 +10,56 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from manyheads.cli.render.answer import Answer, Flag, rendered
+from manyheads.cli.options.option_types import Json, Labels, LayerFile, Tensor
+from manyheads.cli.options.problem_options import read_embedding_file
+from manyheads.cli.render.answer import Answer, rendered
 from manyheads.errors import InputError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from manyheads.layer.vocabulary import Attention, Vocabulary
+    from manyheads.layer.layer_vocabulary import RecognisedPair, Vocabulary
 
 PROMPT = "words> "
 MOST_SHOWN = 40  # lines; --json has all
 
 
 @dataclass(frozen=True, kw_only=True)
-class Attend:
+class AttendCommand:
     """Show which words attend to which, by how much, and through which head.
 
-    Several words are one context. One word alone is shown with all items it attends to, and all that attend to it.
-    Without words, they are asked for line by line. A word stands for its label and for that label at the beginning of
-    a word, as tokenisers mark it (Ġcat, ▁cat).
+    Several words are one context. A single word is shown with all items it attends to, and all that attend to it.
+    Without words, the command asks for them line by line. A word stands for its label and for that label at the
+    beginning of a word, as tokenisers mark it (Ġcat, ▁cat). Heads are numbered from 0.
     """
 
-    layer: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="LAYER")]
-    """The layer, a .safetensors file that manyheads wrote."""
+    layer: LayerFile
     words: Annotated[
         tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="[WORD …]", help_behavior_hint="")
     ] = ()
     """Labels of items, or their numbers where there are no labels."""
     embedding: Annotated[Path, tyro.conf.arg(metavar="FILE")]
     """The embedding (.npy, .safetensors, .gguf)."""
-    labels: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = None
-    """The items' names in the order of the embedding's rows: one a line, a .json list or vocabulary, a .gguf."""
-    tensor: Annotated[str | None, tyro.conf.arg(metavar="NAME", help_behavior_hint="")] = None
-    """Which tensor is the embedding, where a safetensors file holds several."""
-    json: Flag = False
-    """Print JSON instead of a table."""
+    labels: Labels = None
+    tensor: Tensor = None
+    json: Json = False
 
     def run(self) -> Answer:
-        """Read, look up, tell; without words, ask for them until there are no more."""
-        from manyheads.files import read_embedding, read_labels, read_layer
-        from manyheads.layer.vocabulary import Vocabulary
+        """Look the words up; yes where anything attends. Without words, ask for them until there are no more."""
+        from manyheads.files import read_labels, read_layer
+        from manyheads.layer.layer_vocabulary import Vocabulary
 
-        layer, embedding = read_layer(self.layer), read_embedding(self.embedding, tensor=self.tensor)
-        labels = None if self.labels is None else read_labels(self.labels)
-        vocabulary = Vocabulary(layer, embedding, labels)
+        layer, rows = read_layer(self.layer), read_embedding_file(self.embedding, tensor=self.tensor).rows
+        vocabulary = Vocabulary(layer, rows, None if self.labels is None else read_labels(self.labels))
         if self.words:
-            return asked(vocabulary, self.words)
+            return attention_answer(vocabulary, self.words)
         if self.json:
             raise InputError("--json answers the words it is given, and none are given")
         return replace(_converse(vocabulary), shown=())
 
 
-def asked(vocabulary: Vocabulary, words: tuple[str, ...]) -> Answer:
-    """What there is to say about these words; yes where anything attends."""
+def attention_answer(vocabulary: Vocabulary, words: tuple[str, ...]) -> Answer:
+    """The attention among these words, or of one word among all items; yes where anything attends."""
     items = vocabulary.items(words)
     if len(words) == 1:
         found = list(dict.fromkeys([*vocabulary.all_from(items), *vocabulary.all_to(items)]))  # a loop is in both
@@ -82,16 +79,17 @@ def asked(vocabulary: Vocabulary, words: tuple[str, ...]) -> Answer:
     )
 
 
-def _shown(vocabulary: Vocabulary, found: list[Attention], where: str) -> list[RenderableType]:
+def _shown(vocabulary: Vocabulary, found: list[RecognisedPair], where: str) -> list[RenderableType]:
     from rich.table import Table
     from rich.text import Text
 
     if not found:
         return [Text(f"nothing attends to anything among {where}")]
     table = Table(box=None, padding=(0, 2, 0, 0))
-    for heading, justify in (("word", "left"), ("attends to", "left"), ("score", "right"), ("margin", "right")):
-        table.add_column(heading, justify=justify)  # type: ignore[arg-type]
-    table.add_column("head", justify="right")
+    for heading in ("word", "attends to"):
+        table.add_column(heading)
+    for heading in ("score", "margin", "head"):
+        table.add_column(heading, justify="right")
     for one in found[:MOST_SHOWN]:
         names = map(Text, (vocabulary.name(one.source), vocabulary.name(one.target)))
         table.add_row(*names, f"{one.score:.4g}", f"{one.margin:.3g}", str(one.head))
@@ -99,7 +97,7 @@ def _shown(vocabulary: Vocabulary, found: list[Attention], where: str) -> list[R
     return [table, *more]
 
 
-def _fact(vocabulary: Vocabulary, one: Attention) -> dict[str, object]:
+def _fact(vocabulary: Vocabulary, one: RecognisedPair) -> dict[str, object]:
     return {
         "source": vocabulary.name(one.source),
         "target": vocabulary.name(one.target),
@@ -110,7 +108,7 @@ def _fact(vocabulary: Vocabulary, one: Attention) -> dict[str, object]:
 
 
 def _converse(vocabulary: Vocabulary) -> Answer:
-    """Answer line by line; what was typed wrongly is a sentence, and the talk goes on."""
+    """Answer line by line; bad input is one sentence, and the next line is read."""
     answers: list[Answer] = []
     while (line := _line()) is not None:
         try:
@@ -120,7 +118,7 @@ def _converse(vocabulary: Vocabulary) -> Answer:
         if not words:
             continue
         try:
-            answers.append(asked(vocabulary, words))
+            answers.append(attention_answer(vocabulary, words))
             print(rendered(answers[-1].shown), flush=True)
         except InputError as error:
             print(error, flush=True)

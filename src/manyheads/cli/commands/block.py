@@ -11,8 +11,20 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from manyheads.block.block_run import BlockRun, Precision
-from manyheads.cli.options.frozen_table import FrozenTable
-from manyheads.cli.render.answer import Answer, Flag
+from manyheads.cli.options.option_types import (
+    Device,
+    Flag,
+    Force,
+    Heads,
+    Json,
+    KeyWidth,
+    Output,
+    require_at_least,
+    require_ending,
+    require_seed,
+)
+from manyheads.cli.options.token_options import TokenOptions
+from manyheads.cli.render.answer import Answer, in_heads, pairs_table, shown_files
 from manyheads.errors import InputError
 
 if TYPE_CHECKING:
@@ -21,17 +33,15 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from manyheads.block.block_run import BlockCheck, BlockOutcome
-    from manyheads.cli.options.frozen_table import Frozen
-
-STRIP = 30  # characters of a curve
+    from manyheads.cli.options.token_options import FrozenRows
 
 
 @dataclass(frozen=True, kw_only=True)
 class BlockProtocol:
     """How a block is trained and tested."""
 
-    context: int = BlockRun.context
-    """Pairs in a context."""
+    context_length: int = BlockRun.context
+    """Number of pairs in a context."""
     mlp_width: int = BlockRun.mlp_width
     """Width of the MLP."""
     final_norm: Flag = BlockRun.final_norm
@@ -65,51 +75,37 @@ class BlockProtocol:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Block:
+class BlockCommand:
     """Train a Transformer block to find a stored successor in the context and name its partner (the paper's Sec. 7.3).
 
     Every example is a query q, ℓ pairs of items as the sums of their rows, and NULL. One pair holds the successor π(q)
     of a permutation that is fixed for the whole training; the answer is the successor's partner.
     """
 
-    table: tyro.conf.OmitArgPrefixes[FrozenTable]
-    heads: int
-    """Number of heads; d_model must be divisible by it, for the values."""
-    key_width: int
-    """Width of each head's queries and keys."""
-    seeds: Annotated[tuple[int, ...], tyro.conf.arg(metavar="INT [INT …]")]
-    """Seeds of permutation, examples, first weights and a drawn embedding; all are trained side by side."""
+    tokens: tyro.conf.OmitArgPrefixes[TokenOptions]
+    heads: Heads
+    key_width: KeyWidth
+    seed: int = 0
+    """The first seed. A seed decides permutation, examples, first weights and a generated embedding."""
+    seeds: int = 1
+    """How many seeds, from --seed on; all are trained side by side."""
     protocol: tyro.conf.OmitArgPrefixes[BlockProtocol] = field(default_factory=BlockProtocol)
-    device: str = "cpu"
-    """Where it is trained, as PyTorch calls it."""
+    device: Device = "cpu"
     threads: Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="(default: the cores)")] = None
     """Threads of PyTorch on the CPU."""
-    output: Annotated[Path | None, tyro.conf.arg(metavar="FILE", aliases=("-o",), help_behavior_hint="")] = None
+    output: Output = None
     """Where to write the block (.safetensors) of the seed that validates best, for `manyheads heads`."""
-    force: Flag = False
-    """Overwrite files that exist."""
-    json: Flag = False
-    """Print JSON instead of a table."""
+    force: Force = False
+    json: Json = False
 
     def run(self) -> Answer:
-        """Read the table, train, write, tell."""
+        """Read the rows, train, write; yes where every run took all its steps."""
         from manyheads.block.block_training import train_blocks
-        from manyheads.cli.render.certificate_table import shown_files
-        from manyheads.cli.render.progress_line import status
+        from manyheads.cli.render.progress import status
 
         self._check()
-        frozen = self.table.load()
-        runs = [
-            BlockRun(
-                items=self.table.items,
-                heads=self.heads,
-                key_width=self.key_width,
-                seed=seed,
-                **frozen.fields(),
-                **vars(self.protocol),
-            )
-            for seed in self.seeds
-        ]
+        frozen = self.tokens.load()
+        runs = self._runs(frozen)
         self._set_threads()
         begun = time.monotonic()
         with status("block") as line:
@@ -117,30 +113,42 @@ class Block:
                 runs,
                 table=frozen.table,
                 device=self.device,
-                progress=lambda checks: line(standing(runs[0], checks, time.monotonic() - begun)),
+                progress=lambda checks: line(checks_line(runs[0], checks, time.monotonic() - begun)),
             )
         written = self._write(outcomes, frozen)
         return Answer(
             facts={
                 "embedding": frozen.name,
-                "runs": [facts(outcome) for outcome in outcomes],
-                "written": [str(path) for path in written],
+                "runs": [block_facts(outcome) for outcome in outcomes],
+                "written": written,
             },
-            shown=[*shown(outcomes, frozen.name), *shown_files(written)],
+            shown=[*shown_blocks(outcomes, frozen.name), *shown_files(written)],
             yes=all(outcome.stopped == "limit" for outcome in outcomes),
         )
+
+    def _runs(self, frozen: FrozenRows) -> list[BlockRun]:
+        constants = dict(vars(self.protocol))
+        constants["context"] = constants.pop("context_length")
+        return [
+            BlockRun(
+                items=self.tokens.items,
+                heads=self.heads,
+                key_width=self.key_width,
+                seed=seed,
+                **frozen.fields(),
+                **constants,
+            )
+            for seed in range(self.seed, self.seed + self.seeds)
+        ]
 
     def _check(self) -> None:
         """Refuse before the work what it could not end with."""
         from manyheads.files import check_writable
 
-        if len(set(self.seeds)) < len(self.seeds) or not self.seeds:
-            raise InputError("--seeds are at least one, and none twice")
-        if self.threads is not None and self.threads < 1:
-            raise InputError(f"--threads is at least 1, not {self.threads}")
+        require_seed(seed=self.seed)
+        require_at_least(1, seeds=self.seeds, threads=self.threads)
+        require_ending("--output", self.output, (".safetensors",))
         if self.output is not None:
-            if self.output.suffix != ".safetensors":
-                raise InputError(f"--output must end in .safetensors, not as {self.output.name!r} does")
             check_writable(self.output, force=self.force)
 
     def _set_threads(self) -> None:
@@ -151,7 +159,7 @@ class Block:
                 raise InputError("a block needs torch: install manyheads[torch]") from None
             torch.set_num_threads(self.threads)
 
-    def _write(self, outcomes: Sequence[BlockOutcome], frozen: Frozen) -> list[Path]:
+    def _write(self, outcomes: Sequence[BlockOutcome], frozen: FrozenRows) -> list[Path]:
         from manyheads.files.block_files import TrainedBlock, write_block
 
         best = max(outcomes, key=lambda outcome: -1.0 if outcome.best is None else outcome.best.accuracy)
@@ -161,8 +169,8 @@ class Block:
         return [self.output]
 
 
-def standing(run: BlockRun, checks: Sequence[BlockCheck], seconds: float) -> str:
-    """Where the runs stand at a check, and the time they still need."""
+def checks_line(run: BlockRun, checks: Sequence[BlockCheck], seconds: float) -> str:
+    """A validation check of all runs in one line, and the time they still need."""
     if not checks:
         return "all runs diverged"
     step = checks[0].step
@@ -171,11 +179,11 @@ def standing(run: BlockRun, checks: Sequence[BlockCheck], seconds: float) -> str
     return f"step {step:,}/{run.steps:,}, validation accuracy {scores}, {step / seconds:,.1f} steps/s, {left} left"
 
 
-def shown(outcomes: Sequence[BlockOutcome], name: str) -> list[RenderableType]:
-    """What was trained, and a line for each seed; what was not measured is left blank."""
+def shown_blocks(outcomes: Sequence[BlockOutcome], name: str) -> list[RenderableType]:
+    """The block, and a row for each seed; a score that was not measured is blank."""
     from rich.table import Table
 
-    from manyheads.cli.render.certificate_table import in_heads, pairs_table
+    from manyheads.cli.render.progress import strip
 
     run = outcomes[0].run
     reduced = f" by PCA to {run.d_model} dimensions" if run.reduction == "pca" else f", d_model {run.d_model}"
@@ -202,17 +210,8 @@ def shown(outcomes: Sequence[BlockOutcome], name: str) -> list[RenderableType]:
     return [pairs_table(head), "", table]
 
 
-def strip(values: Sequence[float]) -> str:
-    """A curve between 0 and 1 in one line; of a long one, the last of each stretch."""
-    from manyheads.cli.render.measure_display import BLOCKS
-
-    cells = min(STRIP, len(values))
-    last = [values[(cell + 1) * len(values) // cells - 1] for cell in range(cells)]
-    return "".join(BLOCKS[1 + min(7, int(8 * value))] for value in last)
-
-
-def facts(outcome: BlockOutcome) -> dict[str, object]:
-    """The outcome for machines; what was not measured is null."""
+def block_facts(outcome: BlockOutcome) -> dict[str, object]:
+    """The outcome for programs; a score that was not measured is null."""
     test, best = outcome.test, outcome.best
     return {
         "run": asdict(outcome.run) | {"id": outcome.run.id},

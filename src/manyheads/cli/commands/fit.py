@@ -1,222 +1,265 @@
-"""`manyheads compile --construction fit`: the compact compiler at work, and what it found."""
+"""`manyheads fit`: the compact compiler, which fits the smallest layer that it can certify."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import asdict, replace
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Annotated, Literal
 
-import numpy as np
-from jaxtyping import Float32
-from numpy import ndarray
-from rich.box import SIMPLE_HEAD
-from rich.console import RenderableType
-from rich.table import Table
-from rich.text import Text
+import tyro
 
-from manyheads.cli.options.problem_options import checked_seed
-from manyheads.cli.render.answer import Answer
-from manyheads.cli.render.certificate_table import layer_facts, pairs_table, shown_certificate, shown_files
-from manyheads.cli.render.progress_line import status
-from manyheads.errors import InputError
-from manyheads.files import read_layer
-from manyheads.fitting import (
-    FitOptions,
-    FitProgress,
-    FitSearchResult,
-    Fitted,
-    ShapeTrial,
-    best_split,
-    fit,
-    grow,
-    predicted_shape,
-    smallest_fit,
+from manyheads.cli.options.option_types import (
+    CERTIFIED_LENGTH_HELP,
+    File,
+    Flag,
+    Json,
+    LengthRange,
+    Outputs,
+    parse_context_length,
+    require_at_least,
+    require_seed,
+    require_time,
 )
-from manyheads.fitting.folding import Map, linear_map, mapped, suitable_map
-from manyheads.fitting.options import RESTARTS, suitable_descent
-from manyheads.layer.rules import MAX, rule_named
-from manyheads.problem.graph import Graph
-from manyheads.problem.incoherence import IncoherenceProfile, incoherence
-from manyheads.problem.problem import Problem
+from manyheads.cli.options.problem_options import ProblemOptions, RuleName
+from manyheads.cli.render.answer import Answer, pairs_table, shown_files
+from manyheads.errors import InputError
 
 if TYPE_CHECKING:
-    from manyheads.cli.commands.compile import Compile
+    from collections.abc import Callable
 
+    from manyheads.fitting import FitOptions, FitProgress, FitResult, FitSearchResult, Map, ShapeTrial
+    from manyheads.problem.incoherence import IncoherenceProfile
+    from manyheads.problem.problem import ContextLength, Problem
+
+MapName = Literal["auto", "none", "whiten", "project", "project+whiten"]
+MOST_WORKERS = 1024
 PROFILE_BLOCK = 16
-
-Lengths = int | tuple[int, int] | None
-
-
-def compile_fit(
-    command: Compile, graph: Graph, embedding: Float32[ndarray, "items d_model"], length: Lengths
-) -> Answer:
-    """Fit one shape, split a budget, or search for the smallest."""
-    chosen = command.fitting.map or "auto"
-    map: Map = suitable_map(embedding) if chosen == "auto" else chosen
-    if command.smallest or command.fitting.budget is not None:
-        return _searched(command, graph, embedding, length, map)
-    return _fitted(command, graph, embedding, length, map)
+MAP_HELP = (
+    "A linear map of the embedding, folded into the weights: whiten it, project its mean direction out, or both. auto "
+    "whitens where a few directions dominate."
+)
 
 
-def _fitted(
-    command: Compile, graph: Graph, embedding: Float32[ndarray, "items d_model"], length: Lengths, map: Map
-) -> Answer:
-    options, problem = command.fitting, Problem(graph, embedding)
-    with status("fit") as line:
-        settings = _settings(command, problem, length, map, progress=lambda progress: line(str(progress)))
-        if options.warm_start is not None:
-            start = read_layer(options.warm_start)
-            if options.rule is not None and rule_named(options.rule) is not start.rule:
-                raise InputError(f"--warm-start keeps the rule of its layer, {start.rule}: --rule does not go with it")
-            fitted = grow(start, problem, options=settings)
-        else:
-            heads, key_width = _shape(command, graph, embedding.shape[1])
-            fitted = fit(problem, heads=heads, key_width=key_width, options=settings)
-    provenance = command.provenance()
-    written = command.files.write(graph, embedding, fitted.layer, provenance)
-    profiles = _profiles(embedding, map)
-    return Answer(
-        facts={
-            "layer": layer_facts(fitted.layer, provenance),
-            "certificate": fitted.certificate.to_json(),
-            "map": map,
-            "incoherence": {name: asdict(profile) for name, profile in profiles.items()},
-            "attempts": fitted.attempts,
-            "steps": fitted.steps,
-            "seconds": fitted.seconds,
-            "trace": [asdict(progress) | {"margin": progress.margin} for progress in fitted.trace],
-            "written": [str(path) for path in written],
-        },
-        shown=[
-            *shown_certificate(fitted.certificate),
-            pairs_table([("fitted", _effort(fitted)), *_shown_profiles(profiles)]),
-            *shown_files(written),
-        ],
-        yes=fitted.certificate.holds,
-    )
+@dataclass(frozen=True, kw_only=True)
+class FitCommand:
+    """Fit a layer that recognises a graph, as small as it can be certified.
 
+    The shape is fixed by --heads and --key-width, or --key-budget finds the best split of a key budget into heads, or
+    --smallest searches for the smallest key budget. Without any of them, the laws predict the shape.
+    """
 
-def _settings(
-    command: Compile,
-    problem: Problem,
-    length: Lengths,
-    map: Map,
-    *,
-    progress: Callable[[FitProgress], None],
-    report: Callable[[ShapeTrial], None] | None = None,
-) -> FitOptions:
-    """The options of the command as those of the library."""
-    options, suitable = command.fitting, suitable_descent(problem.items, problem.d_model)
-    return FitOptions(
-        seed=checked_seed("--seed", command.construction.seed),
-        restarts=options.restarts or RESTARTS,
-        time_limit=options.time_limit,
-        rule=MAX if options.rule is None else rule_named(options.rule),
-        context_length=length,
-        map=map,
-        descent=replace(suitable, steps=options.steps or suitable.steps),
-        workers=options.workers,
-        progress=progress,
-        report=report,
-    )
+    problem: tyro.conf.OmitArgPrefixes[ProblemOptions]
+    heads: Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="(default: by the laws)")] = None
+    """Number of heads; with --smallest, only layers of this number of heads are tried."""
+    key_width: Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="(default: by the laws)")] = None
+    """Width of each head, d_k."""
+    key_budget: Annotated[int | None, tyro.conf.arg(metavar="D_K", help_behavior_hint="")] = None
+    """Split this key budget into heads in every way, and keep the layer with the widest margin."""
+    smallest: Flag = False
+    """Search for the smallest key budget that certifies within --time-limit."""
+    max_key_budget: Annotated[
+        int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="(default: m', or the predicted one if larger)")
+    ] = None
+    """The largest key budget that --smallest tries."""
+    rule: RuleName = "max"
+    context_length: Annotated[LengthRange, tyro.conf.arg(help=CERTIFIED_LENGTH_HELP)] = None
+    map: Annotated[MapName, tyro.conf.arg(help=MAP_HELP)] = "auto"
+    seed: int = 2
+    """Seed of the random starts."""
+    restarts: Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="(default: 12)")] = None
+    """The most attempts: from a random start, then from the weights of the attempt before, in turns."""
+    steps: Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="(default: 2000)")] = None
+    """The most steps of one attempt, each over all pairs."""
+    time_limit: Annotated[
+        float | None, tyro.conf.arg(metavar="SECONDS", help_behavior_hint="(default: 60 for a search, else no limit)")
+    ] = None
+    """Stop after this many seconds, and keep the best layer so far."""
+    workers: Annotated[
+        int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="(default: one a core; for one shape 1 or 2)")
+    ] = None
+    """How many shapes a search tries at once; for one shape, the threads that share each step."""
+    warm_start: Annotated[File, tyro.conf.arg(metavar="LAYER")] = None
+    """Begin with the weights of this certified layer, after relations were added or removed."""
+    files: tyro.conf.OmitArgPrefixes[Outputs] = field(default_factory=Outputs)
+    json: Json = False
 
+    def run(self) -> Answer:
+        """Fit one shape or search, write; yes where the layer holds the graph."""
+        from manyheads.fitting import suitable_map
 
-def _shape(command: Compile, graph: Graph, d_model: int) -> tuple[int, int]:
-    """The heads and the key width given, the rest from the degrees of freedom."""
-    heads, width = command.fitting.heads, command.construction.key_width
-    if heads is not None and width is not None:
-        return heads, width
-    budget, predicted = predicted_shape(graph, d_model, heads=heads)
-    if width is not None:
-        return max(1, -(-budget // width)), width
-    return predicted, budget // predicted
+        length = parse_context_length(self.context_length)
+        self._check()
+        self.files.check()
+        problem = self.problem.load()
+        map: Map = suitable_map(problem.rows) if self.map == "auto" else self.map
+        if self.smallest or self.key_budget is not None:
+            return self._search(problem, length, map)
+        return self._fit(problem, length, map)
 
+    def _fit(self, problem: Problem, length: ContextLength, map: Map) -> Answer:
+        from manyheads.cli.render.layer_table import layer_facts, shown_certificate, shown_profiles
+        from manyheads.cli.render.progress import status
 
-def _searched(
-    command: Compile, graph: Graph, embedding: Float32[ndarray, "items d_model"], length: Lengths, map: Map
-) -> Answer:
-    options, problem = command.fitting, Problem(graph, embedding)
-    with status("search") as line:
-        best = "nothing certified yet"
-
-        def report(trial: ShapeTrial) -> None:
-            nonlocal best
-            if trial.certified:
-                best = f"certified D_K {trial.key_budget}"
-
-        settings = _settings(
-            command, problem, length, map, progress=lambda progress: line(f"{best}; {progress}"), report=report
+        with status("fit") as line:
+            fitted = self._fitted(problem, self._options(problem, length, map, lambda look: line(str(look))))
+        written = self.files.write(problem, fitted.layer, self._provenance())
+        profiles = _profiles(problem, map)
+        return Answer(
+            facts={
+                "layer": layer_facts(fitted.layer, self._provenance()),
+                "certificate": asdict(fitted.certificate),
+                "map": map,
+                "incoherence": {name: asdict(profile) for name, profile in profiles.items()},
+                "attempts": fitted.attempts,
+                "steps": fitted.steps,
+                "seconds": fitted.seconds,
+                "trace": [asdict(look) | {"margin": look.margin} for look in fitted.trace],
+                "written": written,
+            },
+            shown=[
+                *shown_certificate(fitted.certificate),
+                pairs_table([("fitted", _effort(fitted)), *shown_profiles(profiles)]),
+                *shown_files(written),
+            ],
+            yes=fitted.certificate.holds,
         )
-        if options.budget is not None:
-            found = best_split(problem, key_budget=options.budget, options=settings)
-        else:
-            found = smallest_fit(problem, max_budget=command.max_budget, heads=options.heads, options=settings)
-    provenance = command.provenance()
-    written = command.files.write(graph, embedding, found.layer, provenance)
-    return Answer(
-        facts={
-            "layer": found.layer and layer_facts(found.layer, provenance),
-            "certificate": found.certificate and found.certificate.to_json(),
-            "map": map,
-            "tries": [asdict(trial) | {"key_budget": trial.key_budget} for trial in found.trials],
-            "seconds": found.seconds,
-            "written": [str(path) for path in written],
-        },
-        shown=[
-            *_shown_tries(found, by_margin=options.budget is not None),
-            *(shown_certificate(found.certificate) if found.certificate else []),
-            *shown_files(written),
-        ],
-        yes=found.layer is not None,
-    )
+
+    def _fitted(self, problem: Problem, options: FitOptions) -> FitResult:
+        from manyheads.files import read_layer
+        from manyheads.fitting import fit, grow
+        from manyheads.layer.rules import MAX
+
+        if self.warm_start is None:
+            heads, key_width = self._shape(problem)
+            return fit(problem, heads=heads, key_width=key_width, options=options)
+        start = read_layer(self.warm_start)
+        if options.rule is not MAX and options.rule is not start.rule:
+            raise InputError(f"--warm-start keeps the rule of its layer, {start.rule}: --rule does not go with it")
+        return grow(start, problem, options=options)
+
+    def _shape(self, problem: Problem) -> tuple[int, int]:
+        """The heads and the key width given, the rest by the law of the degrees of freedom."""
+        from manyheads.fitting import predicted_shape
+
+        if self.heads is not None and self.key_width is not None:
+            return self.heads, self.key_width
+        budget, predicted = predicted_shape(problem.graph, problem.d_model, heads=self.heads)
+        if self.key_width is not None:
+            return max(1, -(-budget // self.key_width)), self.key_width
+        return predicted, budget // predicted
+
+    def _search(self, problem: Problem, length: ContextLength, map: Map) -> Answer:
+        from manyheads.cli.render.layer_table import layer_facts, shown_certificate, shown_trials
+
+        found = self._found(problem, length, map)
+        written = self.files.write(problem, found.layer, self._provenance())
+        return Answer(
+            facts={
+                "layer": found.layer and layer_facts(found.layer, self._provenance()),
+                "certificate": found.certificate and asdict(found.certificate),
+                "map": map,
+                "trials": [asdict(trial) | {"key_budget": trial.key_budget} for trial in found.trials],
+                "seconds": found.seconds,
+                "written": written,
+            },
+            shown=[
+                *shown_trials(found, by_margin=self.key_budget is not None),
+                *(shown_certificate(found.certificate) if found.certificate else []),
+                *shown_files(written),
+            ],
+            yes=found.layer is not None,
+        )
+
+    def _found(self, problem: Problem, length: ContextLength, map: Map) -> FitSearchResult:
+        from manyheads.cli.render.progress import status
+        from manyheads.fitting import best_split, smallest_fit
+
+        with status("search") as line:
+            best = "nothing certified yet"
+
+            def report(trial: ShapeTrial) -> None:
+                nonlocal best
+                if trial.certified:
+                    best = f"certified D_K {trial.key_budget}"
+
+            options = self._options(problem, length, map, lambda look: line(f"{best}; {look}"), report)
+            if self.key_budget is not None:
+                return best_split(problem, key_budget=self.key_budget, options=options)
+            return smallest_fit(problem, max_budget=self.max_key_budget, heads=self.heads, options=options)
+
+    def _options(
+        self,
+        problem: Problem,
+        length: ContextLength,
+        map: Map,
+        progress: Callable[[FitProgress], None],
+        report: Callable[[ShapeTrial], None] | None = None,
+    ) -> FitOptions:
+        """The options of the command as those of the library."""
+        from manyheads.fitting import FitOptions
+        from manyheads.fitting.options import RESTARTS, suitable_descent
+        from manyheads.layer.rules import rule_named
+
+        descent = suitable_descent(problem.items, problem.d_model)
+        return FitOptions(
+            seed=self.seed,
+            restarts=self.restarts or RESTARTS,
+            time_limit=self.time_limit,
+            rule=rule_named(self.rule),
+            context_length=length,
+            map=map,
+            descent=replace(descent, steps=self.steps or descent.steps),
+            workers=self.workers,
+            progress=progress,
+            report=report,
+        )
+
+    def _provenance(self) -> dict[str, str | int]:
+        """The origin of the layer, for its file."""
+        names = ("heads", "key_budget", "rule", "map", "restarts", "steps", "time_limit", "workers", "warm_start")
+        given = {name: str(value) for name in names if (value := getattr(self, name)) is not None}
+        return self.problem.provenance() | {"construction": "fit", "seed": self.seed} | given
+
+    def _check(self) -> None:
+        """Refuse options that do not go together, and numbers out of range."""
+        shape_given = self.heads is not None or self.key_width is not None
+        searching = self.smallest or self.key_budget is not None
+        if self.smallest and self.key_budget is not None:
+            raise InputError("--key-budget fixes the key budget that --smallest searches for: give one of them")
+        if self.key_budget is not None and shape_given:
+            raise InputError("--key-budget finds the split into heads: --heads and --key-width do not go with it")
+        if self.smallest and self.key_width is not None:
+            raise InputError("--smallest finds the key width: --key-width does not go with it")
+        if self.max_key_budget is not None and not self.smallest:
+            raise InputError("--max-key-budget goes with --smallest")
+        if searching and self.warm_start is not None:
+            raise InputError("--warm-start keeps the shape of its layer: --smallest and --key-budget do not go with it")
+        if searching and self.restarts is not None:
+            raise InputError("--smallest and --key-budget try until their time is up: --restarts does not go with them")
+        if self.warm_start is not None and shape_given:
+            raise InputError("--warm-start keeps the shape of its layer: --heads and --key-width do not go with it")
+        counts = ("heads", "key_width", "key_budget", "max_key_budget", "restarts", "steps", "workers")
+        require_at_least(1, **{name: getattr(self, name) for name in counts})
+        require_seed(seed=self.seed)
+        require_time(self.time_limit)
+        if self.workers is not None and self.workers > MOST_WORKERS:
+            raise InputError(f"--workers is at most {MOST_WORKERS}, not {self.workers}")
 
 
-def _effort(fitted: Fitted) -> str:
-    attempts = f"{fitted.attempts} attempt{'s' if fitted.attempts > 1 else ''}"
+def _effort(fitted: FitResult) -> str:
+    attempts = f"{fitted.attempts} attempt{'' if fitted.attempts == 1 else 's'}"
     return f"{attempts}, {fitted.steps:,} steps in the last, {fitted.seconds:.1f} s, map {fitted.map}"
 
 
-def _profiles(embedding: Float32[ndarray, "items d_model"], map: Map) -> dict[str, IncoherenceProfile]:
-    """How far the rows leak into each other, before and after the map."""
+def _profiles(problem: Problem, map: Map) -> dict[str, IncoherenceProfile]:
+    """The incoherence of the rows before and after the map; nothing without a map."""
+    from manyheads.fitting import linear_map, map_rows
+    from manyheads.problem.incoherence import incoherence_profile
+
     if map == "none":
         return {}
-    block = min(PROFILE_BLOCK, len(embedding))
-    after = mapped(embedding, linear_map(embedding, map))
-    return {name: incoherence(rows, block_size=block) for name, rows in (("before", embedding), ("after", after))}
-
-
-def _shown_profiles(profiles: dict[str, IncoherenceProfile]) -> list[tuple[str, str]]:
-    return [
-        (f"rows {name}", f"ε {p.epsilon:.3g}, ρ {p.rho:.3g}, γ {p.gamma:.3g} at blocks of {p.block_size}")
-        for name, p in profiles.items()
-    ]
-
-
-def _shown_tries(found: FitSearchResult, *, by_margin: bool) -> list[RenderableType]:
-    """Of each budget, or of each split, the try that came nearest."""
-    nearest: dict[tuple[int, ...], ShapeTrial] = {}
-    counts: dict[tuple[int, ...], int] = {}
-    for trial in found.trials:
-        place = (trial.heads, trial.key_width) if by_margin else (trial.key_budget,)
-        counts[place] = counts.get(place, 0) + 1
-        if place not in nearest or _rank(trial) > _rank(nearest[place]):
-            nearest[place] = trial
-    table = Table(box=SIMPLE_HEAD)
-    for heading in ("D_K", "heads × width", "tries", "pairs wrong", "normalised margin", "after"):
-        table.add_column(heading, justify="right")
-    for where, trial in sorted(nearest.items(), reverse=not by_margin):
-        wrong = "certified" if trial.certified else f"{trial.wrong:,}"
-        margin = f"{trial.normalised_margin:.2e}" if trial.certified else ""
-        shape = f"{trial.heads} × {trial.key_width}"
-        table.add_row(str(trial.key_budget), shape, str(counts[where]), wrong, margin, f"{trial.seconds:.1f} s")
-    if found.best is None:
-        verdict = f"nothing certified within {found.seconds:.0f} s and {len(found.trials)} tries"
-    else:
-        kind = "widest margin" if by_margin else "smallest certified key budget"
-        shape = f"{found.best.heads} heads of width {found.best.key_width}"
-        verdict = f"{kind}: D_K {found.best.key_budget}, {shape}, of {len(found.trials)} tries in {found.seconds:.0f} s"
-    return [table, Text(f"{verdict}\n", style="bold")]
-
-
-def _rank(trial: ShapeTrial) -> tuple[bool, float]:
-    return trial.certified, trial.normalised_margin if trial.certified else -float(np.float64(trial.wrong))
+    block = min(PROFILE_BLOCK, problem.items)
+    after = map_rows(problem.rows, linear_map(problem.rows, map))
+    return {
+        name: incoherence_profile(rows, matching_size=block)
+        for name, rows in (("before", problem.rows), ("after", after))
+    }

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from manyheads.cli.render.answer import Answer, Flag
-from manyheads.errors import InputError
+from manyheads.cli.options.option_types import Device, Force, Json, Picture, check_pictures, require_at_least
+from manyheads.cli.render.answer import Answer, in_heads, shown_files
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -18,44 +18,38 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Heads:
-    """Tell which head of a trained block serves which query: how much of its attention goes to the successor's pair."""
+class HeadsCommand:
+    """Tell which head of a trained block serves which query: the share of its attention on the successor's pair.
+
+    Heads are numbered from 0.
+    """
 
     block: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="BLOCK")]
     """A block that `manyheads block -o` wrote."""
     per_query: int = 16
     """Test contexts for each query, about."""
-    device: str = "cpu"
-    """Where the attention is worked out, as PyTorch calls it."""
-    save_figure: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = None
-    """Draw who serves whom, as .png and .svg."""
-    force: Flag = False
-    """Overwrite files that exist."""
-    json: Flag = False
-    """Print JSON instead of a table."""
+    device: Device = "cpu"
+    picture: Picture = None
+    """Draw which head serves which query into STEM.png and STEM.svg."""
+    force: Force = False
+    json: Json = False
 
     def run(self) -> Answer:
-        """Read, look, draw, tell."""
+        """Read the block, compute its attention on test contexts, draw."""
         from manyheads.block.head_roles import head_work
-        from manyheads.cli.render.certificate_table import in_heads, shown_files
-        from manyheads.files import check_writable
-        from manyheads.files.atomic_files import picture_files
         from manyheads.files.block_files import read_block
 
-        if self.per_query < 1:
-            raise InputError(f"--per-query is at least 1, not {self.per_query}")
-        if self.save_figure is not None:
-            for path in picture_files(self.save_figure):
-                check_writable(path, force=self.force)
+        require_at_least(1, per_query=self.per_query)
+        check_pictures([self.picture], force=self.force)
         block = read_block(self.block)
         work = head_work(block.run, block.weights, block.table, per_query=self.per_query, device=self.device)
         written: list[Path] = []
-        if self.save_figure is not None:
-            from manyheads.drawing.heads import draw_heads
+        if self.picture is not None:
+            from manyheads.drawing.layer_pictures import draw_heads
             from manyheads.drawing.style import save
 
             title = f"{block.embedding}, m = {block.run.items}, {in_heads(block.run.heads, block.run.key_width)}"
-            written += save(draw_heads(work, title=title), self.save_figure)
+            written += save(draw_heads(work, title=title), self.picture)
         facts = {
             "run": block.run.id,
             "embedding": block.embedding,
@@ -63,7 +57,7 @@ class Heads:
             "queries": work.queries.tolist(),
             "served_by": work.first.tolist(),
             "heads_a_query": work.servers.tolist(),
-            "written": [str(path) for path in written],
+            "written": written,
         }
         return Answer(facts, [*_shown(work), *shown_files(written)], yes=True)
 
@@ -82,7 +76,7 @@ def _shown(work: HeadWork) -> list[RenderableType]:
         served = column >= SERVES
         there = f"{column[served].mean():.3f}" if served.any() else ""
         shares = (f"{(first == head).sum() / count:.1%}", f"{served.mean():.1%}")
-        table.add_row(str(head + 1), *shares, f"{column.mean():.3f}", there)
+        table.add_row(str(head), *shares, f"{column.mean():.3f}", there)
     by = [float((work.servers == number).mean()) for number in (0, 1)]
     text = (
         f"of {count:,} queries {by[0]:.1%} are served by no head, {by[1]:.1%} by one, {1 - sum(by):.1%} by several; "

@@ -3,163 +3,128 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from manyheads.cli.options.problem_options import RuleOption
-from manyheads.cli.options.workers import asked_workers
-from manyheads.cli.render.answer import Answer, Flag
+from manyheads.cli.options.option_types import (
+    Dask,
+    Force,
+    GoalWord,
+    Json,
+    Picture,
+    StoreFile,
+    TimeLimit,
+    WorkerCount,
+    check_pictures,
+    open_workers,
+    require_at_least,
+    require_time,
+)
+from manyheads.cli.options.problem_options import TaskOptions
+from manyheads.cli.options.protocol_options import TrainingOptions
+from manyheads.cli.render.answer import Answer
 from manyheads.errors import InputError
 
 if TYPE_CHECKING:
-    from manyheads.capacity import Goal
-    from manyheads.training import Task
-
-Size = Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="(read off a file where one is given)")]
+    from manyheads.capacity import Capacity, Goal
+    from manyheads.layer.rules import Rule
+    from manyheads.training import Protocol, Task
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measure:
+class MeasureCommand:
     """Measure D_K*, the smallest key budget that works, over every key width of several head counts.
 
     Every run is stored as soon as it ends: stop at any time, and the same command goes on where it stopped.
     """
 
-    items: Size = None
-    """Number of items."""
-    d_model: Size = None
-    """Width of the embedding."""
-    graph: Annotated[str, tyro.conf.arg(metavar="KIND|FILE")] = "permutation"
-    """permutation, regular:DEGREE (both drawn anew for each seed), or an edge list (.csv, .tsv)."""
-    embedding: Annotated[str, tyro.conf.arg(metavar="gaussian|FILE")] = "gaussian"
-    """gaussian (drawn anew for each seed), or a file (.npy, .safetensors, .gguf)."""
-    labels: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = None
-    """The items' names in the order of the embedding's rows: one a line, a .json list or vocabulary, a .gguf."""
-    tensor: Annotated[str | None, tyro.conf.arg(metavar="NAME", help_behavior_hint="")] = None
-    """Which tensor is the embedding, where a safetensors file holds several."""
-    rule: RuleOption = "max"
-    """The largest of the heads' scores, or the sum of their softmax shares in the context."""
+    task: tyro.conf.OmitArgPrefixes[TaskOptions]
     heads: Annotated[str, tyro.conf.arg(metavar="powers:N|all:N|LIST")] = "powers:16"
     """Head counts: the powers of two up to N, all up to N, or a list such as 1,3,6."""
     seeds: int = 10
     """How many seeds, from 0 on."""
-    goal: Annotated[str, tyro.conf.arg(metavar="F1|exact")] = "0.99"
-    """The mean test F1 that counts as working; or `exact`: half of the seeds decide all items² pairs right, trained for
-    all their steps."""
-    steps: Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="(default: the paper's)")] = None
-    """Optimiser steps a run may take."""
-    context: int = 16
-    """Items in a context."""
+    goal: GoalWord = "0.99"
+    """The mean test F1 that counts as working; or `exact`: half of the seeds decide all items² pairs right, and every
+    run takes all its steps."""
+    training: tyro.conf.OmitArgPrefixes[TrainingOptions] = field(default_factory=TrainingOptions)
     max_runs: Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="(default: no limit)")] = None
-    """Stop after so many runs."""
-    max_seconds: Annotated[float | None, tyro.conf.arg(metavar="FLOAT", help_behavior_hint="(default: no limit)")] = (
-        None
-    )
-    """Stop after so much time."""
-    store: Path = Path("manyheads.db")
-    """Where results are kept and looked up."""
-    workers: Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="(default: one a core)")] = None
-    """How many runs are trained at once."""
-    dask: Annotated[str | None, tyro.conf.arg(metavar="ADDRESS", help_behavior_hint="")] = None
-    """Train on the Dask cluster at this address, e.g. tcp://host:8786."""
-    picture: Annotated[Path | None, tyro.conf.arg(metavar="STEM", help_behavior_hint="")] = None
-    """Draw the F1–D_K curve into STEM.png and STEM.svg; some more runs fill in the curves of all head counts."""
-    force: Flag = False
-    """Overwrite pictures that exist."""
-    json: Flag = False
-    """Print JSON instead of a table."""
+    """Stop after this many runs."""
+    time_limit: TimeLimit = None
+    """Stop after this many seconds."""
+    store: StoreFile = Path("manyheads.db")
+    workers: WorkerCount = None
+    dask: Dask = None
+    picture: Picture = None
+    """Draw the F1–D_K curve into STEM.png and STEM.svg; some more runs complete the curves of all head counts."""
+    force: Force = False
+    json: Json = False
 
     def run(self) -> Answer:
-        """Measure, draw, tell."""
-        from manyheads.capacity import Budget, measure, measure_protocol
+        """Measure, draw; yes where a key budget works."""
         from manyheads.cli.render.capacity_table import capacity_facts, shown_capacity
-        from manyheads.cli.render.measure_display import watching
         from manyheads.layer.rules import rule_named
-        from manyheads.sweep import Store
+        from manyheads.training import Task
 
-        goal, heads, pictures = parse_goal(self.goal), parse_heads(self.heads), self._pictures()
-        budget = Budget(self.max_runs, self.max_seconds)
-        if self.seeds < 1:
-            raise InputError(f"--seeds is at least 1, not {self.seeds}")
-        task, rule = self._task(), rule_named(self.rule)
-        goal.check(task, rule)  # before a store is made
-        protocol = measure_protocol(task, rule=rule, goal=goal, steps=self.steps)
-        with asked_workers(self.workers, self.dask) as workers, Store.write(self.store) as store:
-            try:
-                with watching(goal) as watch:
-                    capacity = measure(
-                        task,
-                        heads=heads,
-                        seeds=self.seeds,
-                        store=store,
-                        rule=rule,
-                        protocol=protocol,
-                        goal=goal,
-                        budget=budget,
-                        workers=workers,
-                        fill=self.picture is not None,
-                        progress=watch,
-                    )
-            except KeyboardInterrupt:
-                kept = sum(store.counts().values())
-                raise KeyboardInterrupt(
-                    f"interrupted; {kept} results are in {self.store}, and the same command goes on from there"
-                ) from None
+        goal = parse_goal(self.goal)
+        require_at_least(1, seeds=self.seeds, max_runs=self.max_runs)
+        require_time(self.time_limit)
+        check_pictures([self.picture], force=self.force)
+        task = Task(*self.task.load_task(), context=self.training.context_length, target_rate=self.training.target_rate)
+        rule = rule_named(self.training.rule)
+        capacity = self._measure(task, rule, goal)
+        written: list[Path] = []
         if self.picture is not None:
             from manyheads.drawing.capacity import draw_capacity
             from manyheads.drawing.style import save
 
-            save(draw_capacity(capacity), self.picture)
+            written += save(draw_capacity(capacity), self.picture)
         return Answer(
-            facts=capacity_facts(capacity) | {"written": [str(path) for path in pictures]},
-            shown=shown_capacity(capacity, store=self.store, written=pictures),
+            facts=capacity_facts(capacity) | {"written": written},
+            shown=shown_capacity(capacity, store=self.store, written=written),
             yes=capacity.key_budget is not None,
         )
 
-    def _task(self) -> Task:
-        """The task, with the graph and the embedding that were read from files."""
-        from manyheads.files import read_embedding, read_graph, read_labels
-        from manyheads.training import Task
+    def _measure(self, task: Task, rule: Rule, goal: Goal) -> Capacity:
+        from manyheads.capacity import Budget, measure
+        from manyheads.cli.render.progress import watching
+        from manyheads.sweep import Store
 
-        kind, _, degree = self.graph.partition(":")
-        drawn = self.graph == "permutation" or kind == "regular"
-        if kind == "regular" and not re.fullmatch("[0-9]{1,9}", degree):
-            raise InputError(f"{self.graph!r} is not of the form regular:DEGREE")
-        if drawn and self.labels is not None:
-            raise InputError(f"--labels does not apply: {self.graph} is drawn, not read from a file")
-        if self.embedding == "gaussian" and self.tensor is not None:
-            raise InputError("--tensor does not apply: the embedding is drawn, not read from a file")
-        embedding = None if self.embedding == "gaussian" else read_embedding(self.embedding, tensor=self.tensor)
-        rows = None if embedding is None else len(embedding)
-        labels = None if self.labels is None else read_labels(self.labels)
-        graph = None if drawn else read_graph(self.graph, items=rows, labels=labels)
-        items = _agreed("--items", self.items, rows if graph is None else graph.items)
-        d_model = _agreed("--d-model", self.d_model, None if embedding is None else embedding.shape[1])
-        words = f"regular:{items}:{degree}" if kind == "regular" else f"permutation:{items}"
-        return Task(
-            words if graph is None else graph,
-            f"gaussian:{d_model}" if embedding is None else embedding,
-            context=self.context,
-        )
+        heads, protocol = parse_heads(self.heads), self._protocol(task, rule, goal)
+        with open_workers(self.workers, self.dask) as workers:
+            try:
+                with watching(goal) as progress:
+                    return measure(
+                        task,
+                        heads=heads,
+                        seeds=self.seeds,
+                        store=self.store,
+                        rule=rule,
+                        protocol=protocol,
+                        goal=goal,
+                        budget=Budget(self.max_runs, self.time_limit),
+                        workers=workers,
+                        fill=self.picture is not None,
+                        progress=progress,
+                    )
+            except KeyboardInterrupt:
+                with Store.read(self.store) as store:
+                    kept = sum(store.counts().values())
+                raise KeyboardInterrupt(
+                    f"interrupted; {kept} results are in {self.store}, and the same command goes on from there"
+                ) from None
 
-    def _pictures(self) -> list[Path]:
-        """The files to draw into, refused before the work if they could not be written after it."""
-        from manyheads.files import check_writable
-        from manyheads.files.atomic_files import picture_files
+    def _protocol(self, task: Task, rule: Rule, goal: Goal) -> Protocol:
+        """The protocol of a measurement, with the constants that were given."""
+        from manyheads.capacity import measure_protocol
 
-        if self.picture is None:
-            return []
-        pictures = list(picture_files(self.picture))
-        for path in pictures:
-            check_writable(path, force=self.force)
-        return pictures
+        return replace(measure_protocol(task, rule=rule, goal=goal), **self.training.constants())
 
 
 def parse_heads(text: str) -> list[int]:
-    """powers:16 is 1, 2, 4, 8, 16; all:4 is 1, 2, 3, 4; a list is itself.
+    """The head counts that words name.
 
     >>> parse_heads("powers:16"), parse_heads("all:3"), parse_heads("1,5")
     ([1, 2, 4, 8, 16], [1, 2, 3], [1, 5])
@@ -178,7 +143,7 @@ def parse_heads(text: str) -> list[int]:
 
 
 def parse_goal(text: str) -> Goal:
-    """A target F1, or `exact`."""
+    """The goal that a word names: a target F1, or `exact`."""
     from manyheads.capacity import Goal
 
     if text == "exact":
@@ -186,13 +151,3 @@ def parse_goal(text: str) -> Goal:
     if not re.fullmatch(r"[0-9]{0,9}(\.[0-9]{1,18})?", text) or not text:
         raise InputError(f"--goal is a target F1 such as 0.99, or `exact`, not {text!r}")
     return Goal(micro_f1=float(text))
-
-
-def _agreed(option: str, asked: int | None, read: int | None) -> int:
-    """A size from the command line or from a file, which must not contradict each other."""
-    size = read if asked is None else asked
-    if size is None:
-        raise InputError(f"{option} is needed where no file tells it")
-    if read is not None and size != read:
-        raise InputError(f"{option} {asked} contradicts the file, which has {read}")
-    return size

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from manyheads.cli.options.figure7 import BlockOptions
-from manyheads.cli.options.workers import asked_workers
-from manyheads.cli.render.answer import Answer, Flag
+from manyheads.cli.options.block_options import BlockOptions
+from manyheads.cli.options.option_types import Dask, File, Flag, Json, StoreFile, WorkerCount, open_workers
+from manyheads.cli.render.answer import Answer, shown_files
 from manyheads.errors import InputError
 from manyheads.machine import cores
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from manyheads.cli.options.figure7 import BlockChoice
+    from manyheads.cli.options.block_options import BlockSelection
     from manyheads.papers import Collection, Rows, Scale, Verdict
     from manyheads.papers.effort import Speed
     from manyheads.papers.reproduction import Origin, Reproduction
@@ -33,8 +33,8 @@ VERBS = ("list", "claims")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Paper:
-    """Run the paper's experiments again, draw its figures, and put each claim beside what was measured.
+class PaperCommand:
+    """Run the paper's experiments again, draw its figures, and compare each claim with the measurement.
 
     Name the exhibits: all, or some of fig1 … fig13, table1, table2 and the claims without a figure (split_cost, …);
     `beyond`, the exhibits that go beyond the paper; `retrieval`, the paper on head counts (arXiv 2510.06662). `list`
@@ -54,22 +54,18 @@ class Paper:
     steps: Count = None
     """Step limit of every run."""
     blocks: tyro.conf.OmitArgPrefixes[BlockOptions] = field(default_factory=BlockOptions)
-    store: Path = Path("paper.db")
-    """File in which results are kept and looked up."""
-    from_rows: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = None
+    store: StoreFile = Path("paper.db")
+    from_rows: File = None
     """Train nothing: take the rows of this file (.jsonl.gz)."""
-    save_rows: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = None
+    save_rows: File = None
     """Write the rows of the figures to this file (.jsonl.gz)."""
     force: Flag = False
     """Overwrite the file of --save-rows if it exists; page and pictures are always overwritten."""
-    out: Path = Path("paper-output")
+    output: Annotated[Path, tyro.conf.arg(metavar="DIRECTORY", aliases=("-o",))] = Path("paper-output")
     """Folder for paper.md (head-count.md) and its folder of pictures, paper (head-count)."""
-    workers: Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="(default: one a core)")] = None
-    """Number of runs that are trained at the same time."""
-    dask: Annotated[str | None, tyro.conf.arg(metavar="ADDRESS", help_behavior_hint="")] = None
-    """Train on the Dask cluster at this address, e.g. tcp://host:8786."""
-    json: Flag = False
-    """Print JSON instead of a table."""
+    workers: WorkerCount = None
+    dask: Dask = None
+    json: Json = False
 
     def run(self) -> Answer:
         """Train the missing runs, write the page and the pictures; or list the exhibits, or judge the claims."""
@@ -93,9 +89,9 @@ class Paper:
         """The exhibits that are run, and those that are shown: also those that take hours, if they have rows.
 
         Raises:
-            InputError: an unknown name, or a word that allows no other beside it.
+            InputError: an unknown name, or a word that cannot be combined with others.
         """
-        from manyheads.papers import exhibit, exhibit_names
+        from manyheads.papers import exhibit_named, exhibit_names
         from manyheads.papers.exhibit import BEYOND, CAPACITY, COLLECTIONS, EXHIBITS
 
         words = tuple(dict.fromkeys(self.what))
@@ -103,7 +99,7 @@ class Paper:
             for verb in (CAPACITY.word, *VERBS):
                 if verb in words:
                     others = ", ".join(word for word in words if word != verb)
-                    raise InputError(f"'{verb}' stands alone, without {others}")
+                    raise InputError(f"'{verb}' cannot be combined with {others}")
         if words == ("list",):
             return tuple(EXHIBITS), tuple(EXHIBITS)
         collections = {collection.word: collection for collection in COLLECTIONS} | {"claims": CAPACITY}
@@ -113,15 +109,15 @@ class Paper:
                 names.update(dict.fromkeys(exhibit_names(collections[word])))
                 hours.update(dict.fromkeys(exhibit_names(collections[word], hours=True)))
             else:
-                exhibit(word)  # refuses an unknown name
+                exhibit_named(word)  # refuses an unknown name
                 names[word] = None
         return tuple(names), tuple(names | hours)
 
-    def _rows(self, names: Sequence[str], shown: Sequence[str], scale: Scale, chosen: BlockChoice) -> Rows:
+    def _rows(self, names: Sequence[str], shown: Sequence[str], scale: Scale, chosen: BlockSelection) -> Rows:
         """The rows of the shown exhibits, after the missing runs of the named ones were trained."""
         from manyheads.block.block_run import BlockRun
-        from manyheads.cli.render.progress_line import progress
-        from manyheads.papers import exhibit, read_rows
+        from manyheads.cli.render.progress import progress
+        from manyheads.papers import exhibit_named, read_rows
         from manyheads.papers.reproduction import known_rows, measure_rows, missing_runs
         from manyheads.papers.trial import TORCH_WORK
         from manyheads.sweep import Store
@@ -132,8 +128,8 @@ class Paper:
             with Store.read(self.store) as store:
                 return known_rows(shown, store, scale)
         # Torch holds Python's lock between its kernels, so its runs need processes in place of threads.
-        apart = all(exhibit(name).work <= TORCH_WORK for name in names)
-        with asked_workers(self.workers, self.dask, apart=apart) as workers, Store.write(self.store) as store:
+        apart = all(exhibit_named(name).work <= TORCH_WORK for name in names)
+        with open_workers(self.workers, self.dask, in_processes=apart) as workers, Store.write(self.store) as store:
             rows = known_rows(names, store, scale)
             missing = missing_runs(names, rows, scale)
             known, total = len(rows), len(rows) + len(missing)
@@ -162,21 +158,21 @@ class Paper:
 
     def _also_complete(self, shown: Sequence[str], rows: Rows, scale: Scale) -> list[str]:
         """With `all`: the other exhibits of the same page whose rows are all in the file of rows."""
-        from manyheads.papers import CAPACITY, exhibit
+        from manyheads.papers import CAPACITY, exhibit_named
         from manyheads.papers.exhibit import EXHIBITS, is_complete
 
         if self.from_rows is None or self.what != (CAPACITY.word,):
             return []
         others = [name for name in EXHIBITS if name not in shown]
-        same_page = [name for name in others if exhibit(name).collection.page_module == CAPACITY.page_module]
+        same_page = [name for name in others if exhibit_named(name).collection.page_module == CAPACITY.page_module]
         return [name for name in same_page if is_complete(name, scale, rows)]
 
     def _check_outputs(self, page: ModuleType) -> None:
         """Refuse files that cannot be written before the work, which may take hours."""
         from manyheads.files.atomic_files import check_writable, trial_directory
 
-        with trial_directory(self.out / page.PICTURES):
-            check_writable(self.out / page.NAME, force=True)
+        with trial_directory(self.output / page.PICTURES):
+            check_writable(self.output / page.NAME, force=True)
             if self.save_rows is not None:
                 check_writable(self.save_rows, force=self.force)
 
@@ -185,7 +181,7 @@ class Paper:
         from manyheads.papers.reproduction import Origin
 
         words = ["manyheads", "paper", *self.what]
-        taken = ("quick", "seeds", "up_to", "steps", "scale", "embedding", "store", "from_rows", "out")
+        taken = ("quick", "seeds", "up_to", "steps", "scale", "embedding", "store", "from_rows", "output")
         for given in (self, self.blocks):
             for one in fields(given):
                 value = getattr(given, one.name)
@@ -196,14 +192,13 @@ class Paper:
         return Origin(rows, shlex.join(words))
 
     def _present(self, names: Sequence[str], rows: Rows, scale: Scale, page: ModuleType) -> Answer:
-        from manyheads.cli.render.certificate_table import shown_files
         from manyheads.files.atomic_files import write_whole
         from manyheads.papers import needed, write_rows
         from manyheads.papers.reproduction import draw_pictures, report
 
         made = report(names, rows, scale, origin=self._origin())
-        pictures = draw_pictures(made, self.out / page.PICTURES)
-        text = self.out / page.NAME
+        pictures = draw_pictures(made, self.output / page.PICTURES)
+        text = self.output / page.NAME
         write_whole(text, page.page(made).encode(), force=True)
         written = [*pictures, text]
         if self.save_rows is not None:
@@ -217,7 +212,7 @@ class Paper:
     def _list(self, names: Sequence[str], scale: Scale) -> Answer:
         from rich.table import Table
 
-        from manyheads.papers import Rows, exhibit, exhibit_names, read_rows
+        from manyheads.papers import Rows, exhibit_named, exhibit_names, read_rows
         from manyheads.papers.effort import Speed
         from manyheads.papers.exhibit import COLLECTIONS
         from manyheads.papers.reproduction import known_rows
@@ -234,7 +229,7 @@ class Paper:
         for heading in ("name", "runs", "stored", "time left", "what"):
             table.add_column(heading, justify="right" if heading in ("runs", "stored", "time left") else "left")
         facts = []
-        lines: list[tuple[str, str, Sequence[str]]] = [(name, exhibit(name).title, (name,)) for name in names]
+        lines: list[tuple[str, str, Sequence[str]]] = [(name, exhibit_named(name).title, (name,)) for name in names]
         lines += [(one.word, one.title, exhibit_names(one)) for one in COLLECTIONS]
         for name, title, group in lines:
             runs, missing, seconds = self._effort(group, rows, scale, speed)
@@ -264,11 +259,11 @@ def _page(names: Sequence[str]) -> ModuleType:
     Raises:
         InputError: they belong to different pages.
     """
-    from manyheads.papers import exhibit
+    from manyheads.papers import exhibit_named
 
     collections: dict[str, Collection] = {}
     for name in names:
-        collection = exhibit(name).collection
+        collection = exhibit_named(name).collection
         collections.setdefault(collection.page_module, collection)
     if len(collections) > 1:
         words = " and ".join(collection.word for collection in collections.values())

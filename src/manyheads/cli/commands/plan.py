@@ -1,166 +1,278 @@
-"""`manyheads plan`: what must a layer cost, or what does a layer hold?"""
+"""`manyheads plan`: what must a layer cost, what does it hold, which d_model does it need, how many heads?"""
 
 from __future__ import annotations
 
-from dataclasses import Field, dataclass, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from manyheads.cli.options.problem_options import RuleOption
-from manyheads.cli.render.answer import Answer, Flag
+from manyheads.cli.options.option_types import (
+    Flag,
+    Force,
+    Json,
+    KeyWidth,
+    Picture,
+    Tensor,
+    Whole,
+    check_pictures,
+    require_at_least,
+)
+from manyheads.cli.options.problem_options import MaybeEmbeddingWords, MaybeGraphWords, RuleName, load_parts
+from manyheads.cli.render.answer import Answer, shown_files
 from manyheads.errors import InputError
 
 if TYPE_CHECKING:
-    from jaxtyping import Float32
     from numpy import ndarray
 
+    from manyheads.planning import Plan, Promise
+    from manyheads.problem.embedding import Embedding
     from manyheads.problem.graph import Graph
 
-Whole = Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="")]
-File = Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")]
-
-IN_A_PLAN = ("context_length", "multiple", "save_heads", "save_map")  # to which the inverse questions have no answer
 FEWEST_BITS, MOST_BITS = 0.01, 1024.0
 MOST_BUDGET = 10**8
+CONTEXT_LENGTH = 16  # of the cost, where none is given
+
+Items = Annotated[Whole, tyro.conf.arg(help="Number of items m; a graph or an embedding says it too.")]
+Relations = Annotated[Whole, tyro.conf.arg(help="Number of relations m'; a graph says it too.")]
+ModelWidth = Annotated[Whole, tyro.conf.arg(help="Width of the embedding; an embedding says it too.")]
+KeyHeads = Annotated[Whole, tyro.conf.arg(help="Key heads that the query heads share in equal groups (GQA; 1 is MQA).")]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
-    """Say what is impossible, likely and guaranteed for a layer, and how to split it into heads.
+class StorageOptions:
+    """How heads are joined and weights are stored."""
 
-    Given items, relations and d_model: the plan. Without relations, but with heads and key width: how many relations
-    fit. Without d_model, but with a key budget: what d_model it would need. With --retrieve and --length another
-    question: how many heads does a query need that must retrieve D things from T tokens (arXiv 2510.06662)?
-    """
-
-    items: Whole = None
-    """Number of items m; a graph or an embedding file says it too."""
-    relations: Whole = None
-    """Number of relations m'; a graph file says it too."""
-    d_model: Whole = None
-    """Width of the embedding; an embedding file says it too."""
-    rule: RuleOption = "max"
-    """How heads are joined."""
-    context_length: Whole = None
-    """How many items a context has; the rule softmax asks for it."""
-    graph: File = None
-    """An edge list (.csv, .tsv), of which m', the largest degree and the skew are read off."""
-    embedding: File = None
-    """An embedding (.npy, .safetensors, .gguf), whose incoherence says what the constructions may promise on it."""
-    tensor: Annotated[str | None, tyro.conf.arg(metavar="NAME", help_behavior_hint="")] = None
-    """Which tensor is the embedding, where a safetensors file holds several."""
-    heads: Whole = None
-    """With --key-width: how many relations fit into so many heads?"""
-    key_width: Whole = None
-    """Width of each of these heads."""
-    key_heads: Whole = None
-    """Key heads that the query heads share in equal groups (GQA; 1 is MQA)."""
-    key_budget: Whole = None
-    """Instead of d_model: what d_model would this D_K need?"""
+    rule: RuleName = "max"
     bits: float = 16.0
-    """Bits a weight is stored in, for what is impossible."""
-    multiple: Whole = None
-    """Also plan with key widths that are multiples of this, such as 8 or 16, and say what that costs."""
-    measure: Flag = False
-    """Train at the recommended point and its neighbours, and say whether the advice held (exit code 1 if not)."""
-    seeds: int = 3
-    """How many seeds --measure trains with."""
-    retrieve: Whole = None
-    """With --length: how many heads does a query need that must retrieve so many things, D?"""
-    length: Whole = None
-    """T, the tokens they are retrieved from."""
-    input_width: Whole = None
-    """With --retrieve: d, the width of a token, for the one head that memorises the sequence."""
-    save_heads: File = None
-    """Where to draw the key budget against the number of heads; .png and .svg are written."""
-    save_map: File = None
-    """Where to draw the capacity map: relations against d_model for several key budgets."""
-    force: Flag = False
-    """Overwrite files that exist."""
-    json: Flag = False
-    """Print JSON instead of a table."""
+    """Bits in which a weight is stored; they decide what is impossible."""
 
-    def run(self) -> Answer:
-        """Find out which of the three questions was asked, and answer it."""
-        if self.retrieve is not None or self.length is not None or self.input_width is not None:
-            return self._retrieve()
-        from manyheads.cli.render import plan_table as planned
-
-        graph, embedding = self.read()
-        of_graph = (None, None) if graph is None else (graph.items, graph.relations)
-        items = self._said("items", self.items, of_graph[0], None if embedding is None else len(embedding))
-        relations = self._said("relations", self.relations, of_graph[1])
-        d_model = self._said("d_model", self.d_model, None if embedding is None else embedding.shape[1])
-        if items is None:
-            raise InputError("how many items are there? give --items, or a graph or an embedding file")
-        self._check_shape(relations, d_model)
-        if relations is None and d_model is not None:
-            return planned.relations_that_fit(self, items, d_model, embedding)
-        if d_model is None and relations is not None:
-            return planned.d_model_needed(self, items, relations)
-        if relations is None or d_model is None:
-            raise InputError("a plan needs --relations and --d-model; leave out one of them to ask for it")
-        return planned.planned(self, items, relations, d_model, graph, embedding)
-
-    def _retrieve(self) -> Answer:
-        """The other paper's question, to which the items, relations and files of this one say nothing."""
-        from manyheads.cli.render.retrieval_table import retrieval_planned
-
-        if self.retrieve is None or self.length is None:
-            raise InputError("how many heads a query needs depends on two numbers: give --retrieve and --length")
-        ours = {"retrieve", "length", "input_width", "key_width", "json"}
-        strange = [field.name for field in fields(self) if field.name not in ours and _was_given(self, field)]
-        if strange:
-            raise InputError(f"--{strange[0].replace('_', '-')} says nothing about retrieval: leave it out")
-        return retrieval_planned(self.retrieve, self.length, width=self.key_width, input_width=self.input_width)
-
-    def read(self) -> tuple[Graph | None, Float32[ndarray, "items d_model"] | None]:
-        """The graph and the embedding, where files were given."""
-        from manyheads.files import read_embedding, read_graph
-
-        if self.embedding is None and self.tensor is not None:
-            raise InputError("--tensor names a tensor of the embedding's file: give --embedding")
-        embedding = None if self.embedding is None else read_embedding(self.embedding, tensor=self.tensor)
-        items = self.items if embedding is None else len(embedding)
-        return None if self.graph is None else read_graph(self.graph, items=items), embedding
-
-    def _said(self, name: str, *values: int | None) -> int | None:
-        """What was said about a number, by an option or by a file; two different answers are a misunderstanding."""
-        said = sorted({value for value in values if value is not None})
-        if len(said) > 1:
-            raise InputError(f"{name} is given as {said[0]} and as {said[1]}")
-        return said[0] if said else None
-
-    def _check_shape(self, relations: int | None, d_model: int | None) -> None:
-        if self.seeds < 1:
-            raise InputError(f"--seeds is at least 1, not {self.seeds}")
+    def check(self) -> None:
+        """Refuse a number of bits out of range."""
         if not FEWEST_BITS <= self.bits <= MOST_BITS:
             raise InputError(f"--bits is from {FEWEST_BITS:g} to {MOST_BITS:g}, not {self.bits:g}")
-        asked_for_relations = relations is None and d_model is not None
-        if asked_for_relations and (self.heads is None or self.key_width is None):
-            raise InputError("how many relations fit depends on the heads: give --heads and --key-width")
-        if not asked_for_relations and (self.heads is not None or self.key_width is not None):
-            raise InputError("--heads and --key-width ask how many relations fit: leave out --relations")
-        asked_for_d_model = d_model is None and relations is not None
-        if asked_for_d_model and self.key_budget is None:
-            raise InputError("what d_model is needed depends on the key budget: give --key-budget")
-        if not asked_for_d_model and self.key_budget is not None:
-            raise InputError("--key-budget asks what d_model is needed: leave out --d-model")
-        if self.key_budget is not None and self.key_budget < 1:
-            raise InputError(f"--key-budget is at least 1, not {self.key_budget}")
-        if self.key_budget is not None and self.key_budget > MOST_BUDGET:
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanBudgetCommand:
+    """Say what a layer must cost that holds a number of relations, and how to split it into heads.
+
+    The answer has the key budget that is impossible, likely and guaranteed, a recommended split and its alternatives.
+    """
+
+    items: Items = None
+    relations: Relations = None
+    d_model: ModelWidth = None
+    graph: MaybeGraphWords = None
+    embedding: MaybeEmbeddingWords = None
+    tensor: Tensor = None
+    storage: tyro.conf.OmitArgPrefixes[StorageOptions] = field(default_factory=StorageOptions)
+    context_length: Whole = None
+    """Number of items in a context; the rule softmax needs it."""
+    key_heads: KeyHeads = None
+    multiple: Whole = None
+    """Also plan with key widths that are multiples of this number, e.g. 8 or 16, and say what that costs."""
+    measure: Flag = False
+    """Train the recommended split and its neighbours; exit code 1 if the recommended split stays below F1 0.99."""
+    seeds: int = 3
+    """How many seeds --measure trains with."""
+    picture: Picture = None
+    """Draw the key budget by heads (STEM-heads) and relations by d_model (STEM-map), as .png and .svg."""
+    force: Force = False
+    json: Json = False
+
+    def run(self) -> Answer:
+        """Plan, train where asked for, draw."""
+        from manyheads.bounds import neighbours
+        from manyheads.cli.render.advice_table import cost_of, shown_checks, shown_plan, shown_promise
+        from manyheads.cli.render.progress import progress
+        from manyheads.layer.rules import rule_named
+        from manyheads.planning import AdviceCheck, check_advice, plan
+
+        self.storage.check()
+        require_at_least(1, seeds=self.seeds, context_length=self.context_length)
+        stems = [] if self.picture is None else [_suffixed(self.picture, "heads"), _suffixed(self.picture, "map")]
+        check_pictures(stems, force=self.force)
+        graph, embedding = load_parts(graph=self.graph, embedding=self.embedding, tensor=self.tensor, items=self.items)
+        items, relations, d_model = _sizes(self.items, self.relations, self.d_model, graph, embedding)
+        if relations is None or d_model is None:
+            raise InputError(f"plan budget needs {'--relations' if relations is None else '--d-model'}")
+        rows = None if embedding is None else embedding.rows
+        advice = plan(
+            items=items,
+            relations=relations,
+            d_model=d_model,
+            rule=rule_named(self.storage.rule),
+            context_length=self.context_length,
+            max_degree=None if graph is None else graph.max_degree,
+            permutation=None if graph is None else graph.is_permutation,
+            bits=self.storage.bits,
+            multiple=self.multiple,
+            key_heads=self.key_heads,
+            embedding=rows,
+        )
+        promise = None if rows is None else _promise(graph, rows, relations)
+        checks: list[AdviceCheck] = []
+        if self.measure:
+            with progress("train") as report:
+                checks = check_advice(advice, seeds=range(self.seeds), graph=graph, embedding=rows, progress=report)
+        written = [] if not stems else _draw(advice, *stems)
+        length = self.context_length or CONTEXT_LENGTH
+        held = checks[0].reached if checks else None
+        facts = asdict(advice) | {
+            "promise": None if promise is None else asdict(promise),
+            "checks": [asdict(check) | {"mean": check.mean, "reached": check.reached} for check in checks],
+            "held": held,
+            "neighbours": [asdict(one) for one in neighbours(advice.shape, context_length=length)],
+            "cost": cost_of(advice, length),
+            "written": written,
+        }
+        shown = [*shown_plan(advice, length), *shown_promise(promise), *shown_checks(checks), *shown_files(written)]
+        return Answer(facts=facts, shown=shown, yes=held is not False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanRelationsCommand:
+    """Say how many relations a layer of given heads holds: impossible beyond, likely, guaranteed."""
+
+    items: Items = None
+    d_model: ModelWidth = None
+    embedding: MaybeEmbeddingWords = None
+    tensor: Tensor = None
+    heads: int
+    """Number of query heads."""
+    key_width: KeyWidth
+    key_heads: KeyHeads = None
+    storage: tyro.conf.OmitArgPrefixes[StorageOptions] = field(default_factory=StorageOptions)
+    json: Json = False
+
+    def run(self) -> Answer:
+        """Read the laws and bounds backwards."""
+        from manyheads.bounds import Shape
+        from manyheads.cli.render.advice_table import shown_relations
+        from manyheads.layer.rules import rule_named
+        from manyheads.planning import relations_that_fit
+
+        self.storage.check()
+        _, embedding = load_parts(graph=None, embedding=self.embedding, tensor=self.tensor, items=self.items)
+        items, _, d_model = _sizes(self.items, None, self.d_model, None, embedding)
+        if d_model is None:
+            raise InputError("plan relations needs --d-model, or an embedding, which says it too")
+        shape = Shape(d_model=d_model, heads=self.heads, key_width=self.key_width, key_heads=self.key_heads)
+        rows = None if embedding is None else embedding.rows
+        answer = relations_that_fit(
+            shape, items=items, rule=rule_named(self.storage.rule), bits=self.storage.bits, embedding=rows
+        )
+        return Answer(facts=asdict(answer), shown=shown_relations(answer, bits=self.storage.bits), yes=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanWidthCommand:
+    """Say which d_model a key budget needs to hold a number of relations."""
+
+    items: Items = None
+    relations: Relations = None
+    graph: MaybeGraphWords = None
+    key_budget: int
+    """D_K, the heads' widths together."""
+    storage: tyro.conf.OmitArgPrefixes[StorageOptions] = field(default_factory=StorageOptions)
+    json: Json = False
+
+    def run(self) -> Answer:
+        """Read the laws and bounds backwards."""
+        from manyheads.cli.render.advice_table import shown_width
+        from manyheads.layer.rules import rule_named
+        from manyheads.planning import d_model_needed
+
+        self.storage.check()
+        require_at_least(1, key_budget=self.key_budget)
+        if self.key_budget > MOST_BUDGET:
             raise InputError(f"--key-budget is at most {MOST_BUDGET:,}, not {self.key_budget:,}")
-        if self.measure and (asked_for_relations or asked_for_d_model):
-            raise InputError("--measure goes with a plan: give --relations and --d-model")
-        inverse = asked_for_relations or asked_for_d_model
-        strange = [name for name in IN_A_PLAN if inverse and getattr(self, name) is not None]
-        if asked_for_d_model and self.key_heads is not None:
-            strange.append("key_heads")
-        if strange:
-            raise InputError(f"--{strange[0].replace('_', '-')} goes with a plan: give --relations and --d-model")
+        graph, _ = load_parts(graph=self.graph, embedding=None, items=self.items)
+        items, relations, _ = _sizes(self.items, self.relations, None, graph, None)
+        if relations is None:
+            raise InputError("plan width needs --relations, or a graph, which says it too")
+        answer = d_model_needed(
+            items=items,
+            relations=relations,
+            key_budget=self.key_budget,
+            rule=rule_named(self.storage.rule),
+            bits=self.storage.bits,
+            permutation=None if graph is None else graph.is_permutation,
+        )
+        return Answer(facts=asdict(answer), shown=shown_width(answer), yes=True)
 
 
-def _was_given(asked: Plan, field: Field[Any]) -> bool:
-    return bool(getattr(asked, field.name) != field.default)
+@dataclass(frozen=True, kw_only=True)
+class PlanRetrievalCommand:
+    """Say how many heads a query needs that must retrieve D things from T tokens (arXiv 2510.06662)."""
+
+    retrieve: int
+    """D, how many things are retrieved."""
+    context_length: int
+    """T, the number of tokens."""
+    key_width: Whole = None
+    """Width of each head, for the bounds on fewer than D heads."""
+    input_width: Whole = None
+    """d, the width of a token, for the one head that memorises the sequence."""
+    json: Json = False
+
+    def run(self) -> Answer:
+        """The theorems' bounds for these numbers."""
+        from manyheads.bounds.head_bounds import SUFFICIENT_WIDTH, retrieval_bounds
+        from manyheads.cli.render.advice_table import shown_retrieval
+
+        bounds = retrieval_bounds(
+            dimension=self.retrieve,
+            length=self.context_length,
+            width=SUFFICIENT_WIDTH if self.key_width is None else self.key_width,
+            input_width=self.input_width,
+        )
+        return Answer(facts=asdict(bounds), shown=shown_retrieval(bounds), yes=True)
+
+
+def _sizes(
+    items: int | None, relations: int | None, d_model: int | None, graph: Graph | None, embedding: Embedding | None
+) -> tuple[int, int | None, int | None]:
+    """Items, relations and d_model, by the options or by graph and embedding; a contradiction is refused."""
+    counts = {"items": [items], "relations": [relations], "d_model": [d_model]}
+    if graph is not None:
+        counts["items"].append(graph.items)
+        counts["relations"].append(graph.relations)
+    if embedding is not None:
+        counts["items"].append(embedding.items)
+        counts["d_model"].append(embedding.d_model)
+    agreed = {name: _agreed(name, values) for name, values in counts.items()}
+    if agreed["items"] is None:
+        raise InputError("the number of items is missing: give --items, a graph or an embedding")
+    return agreed["items"], agreed["relations"], agreed["d_model"]
+
+
+def _agreed(name: str, values: list[int | None]) -> int | None:
+    said = sorted({value for value in values if value is not None})
+    if len(said) > 1:
+        raise InputError(f"{name} is given as {said[0]} and as {said[1]}")
+    return said[0] if said else None
+
+
+def _promise(graph: Graph | None, rows: ndarray, relations: int) -> Promise | None:
+    """What the constructions promise on the rows, for a random graph where none is given."""
+    from manyheads.planning.guarantee import MOST_ITEMS, promise
+    from manyheads.problem.graph_generators import random_graph
+
+    if len(rows) > MOST_ITEMS:
+        return None
+    return promise(random_graph(len(rows), relations, seed=0) if graph is None else graph, rows)
+
+
+def _suffixed(stem: Path, what: str) -> Path:
+    return stem.with_name(f"{stem.name}-{what}")
+
+
+def _draw(advice: Plan, heads: Path, map: Path) -> list[Path]:
+    from manyheads.drawing.plan import draw_capacity_map, draw_head_curve
+    from manyheads.drawing.style import save
+    from manyheads.planning.answers import head_curve, map_around
+
+    return [*save(draw_head_curve(head_curve(advice)), heads), *save(draw_capacity_map(map_around(advice)), map)]

@@ -8,7 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import tyro
 
-from manyheads.cli.render.answer import Answer, Flag
+from manyheads.cli.options.option_types import (
+    Flag,
+    Force,
+    GoalWord,
+    Json,
+    Output,
+    StoreFile,
+    Whole,
+    nearest,
+    require_at_least,
+    require_ending,
+)
+from manyheads.cli.render.answer import Answer, shown_files
 from manyheads.errors import InputError
 
 if TYPE_CHECKING:
@@ -18,34 +30,32 @@ if TYPE_CHECKING:
 
     from manyheads.sweep import Record
 
-Number = Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="")]
 Word = Annotated[str | None, tyro.conf.arg(metavar="WORD", help_behavior_hint="")]
 LISTED = ("items", "d_model", "graph", "rule", "heads", "key_width", "seed")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Results:
-    """List what a store holds, or export it as CSV, JSON lines or Parquet."""
+class ResultsCommand:
+    """List the results of a store, write them as CSV, JSON lines or Parquet, or show its capacities and laws."""
 
-    store: Path = Path("manyheads.db")
-    """The store to read."""
-    items: Number = None
-    """Only runs with so many items."""
-    d_model: Number = None
+    store: StoreFile = Path("manyheads.db")
+    items: Whole = None
+    """Only runs with this number of items."""
+    d_model: Whole = None
     """Only runs with this width of the embedding."""
     graph: Word = None
-    """Only runs on this kind of graph."""
-    degree: Number = None
+    """Only runs on this kind of graph, e.g. permutation."""
+    degree: Whole = None
     """Only runs on graphs of this degree."""
     rule: Word = None
     """Only runs with this rule."""
-    heads: Number = None
-    """Only runs with so many heads."""
-    key_width: Number = None
+    heads: Whole = None
+    """Only runs with this number of heads."""
+    key_width: Whole = None
     """Only runs with heads of this width."""
-    key_budget: Number = None
+    key_budget: Whole = None
     """Only runs with this D_K."""
-    seed: Number = None
+    seed: Whole = None
     """Only runs with this seed."""
     status: Word = None
     """Only results with this status: converged, limit, diverged, timeout, cancelled, failed or quarantined."""
@@ -54,29 +64,26 @@ class Results:
     kind: Word = None
     """Only runs of this kind."""
     limit: int = 20
-    """How many rows to list; an export and --json take all."""
+    """How many rows to list; --output and --json take all."""
     capacity: Flag = False
     """Show D_K* and h* of every problem in the store, and the laws fitted to them, instead of single runs."""
-    goal: Annotated[str, tyro.conf.arg(metavar="F1|exact")] = "0.99"
-    """What --capacity counts as working."""
-    export: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = None
-    """Write all that match into a file: .csv, .jsonl or .parquet."""
-    force: Flag = False
-    """Overwrite the exported file if it exists."""
-    json: Flag = False
-    """Print JSON instead of a table."""
+    goal: GoalWord = "0.99"
+    """The score that --capacity counts as working."""
+    output: Output = None
+    """Write all results that match into this file: .csv, .jsonl or .parquet."""
+    force: Force = False
+    json: Json = False
 
     def run(self) -> Answer:
         """Read, filter, show."""
         from manyheads.sweep import Store
         from manyheads.sweep.store.record import Status
 
-        if self.limit < 1:
-            raise InputError(f"--limit is at least 1, not {self.limit}")
+        require_at_least(1, limit=self.limit)
         if self.status is not None and self.status not in get_args(Status):
-            raise InputError(f"there is no status '{self.status}': choose from {', '.join(get_args(Status))}")
-        self._check_export()
-        everything = self.json or self.export is not None or self.capacity
+            raise InputError(f"there is no status '{self.status}'{nearest(self.status, get_args(Status))}")
+        self._check_output()
+        everything = self.json or self.output is not None or self.capacity
         with Store.read(self.store) as store:
             # one more than is listed tells whether there are more
             records = store.records(self._where(), limit=-1 if everything else self.limit + 1)
@@ -88,31 +95,29 @@ class Results:
 
         return {name: value for name in FILTERS if (value := getattr(self, name)) is not None}
 
-    def _check_export(self) -> None:
+    def _check_output(self) -> None:
         from manyheads.files import check_writable
         from manyheads.sweep.store.table_export import ENDINGS
 
-        if self.export is None:
+        if self.output is None:
             return
         if self.capacity:
-            raise InputError("--export writes single runs: leave --capacity out")
-        if self.export.suffix not in ENDINGS:
-            raise InputError(f"--export must end in {', '.join(ENDINGS)}, not as {self.export.name!r} does")
-        check_writable(self.export, force=self.force)
+            raise InputError("--output writes single runs: leave --capacity out")
+        require_ending("--output", self.output, tuple(ENDINGS))
+        check_writable(self.output, force=self.force)
 
     def _list(self, records: Sequence[Record], counts: Mapping[str, int]) -> Answer:
-        from manyheads.cli.render.certificate_table import shown_files
         from manyheads.sweep.store.table_export import as_row, export
 
         written = []
-        if self.export is not None:
-            export(records, self.export, force=self.force)
-            written.append(self.export)
+        if self.output is not None:
+            export(records, self.output, force=self.force)
+            written.append(self.output)
         rows = [as_row(record) for record in (records if self.json else records[: self.limit])]
         said = ", ".join(f"{count:,} {status}" for status, count in counts.items()) or "nothing yet"
-        more = [f"… and more: --limit shows them, --export takes all {'' if self.export is None else len(records)}"]
+        more = [f"… and more: --limit shows them, --output takes all {'' if self.output is None else len(records)}"]
         return Answer(
-            facts={"counts": dict(counts), "results": rows, "written": [str(path) for path in written]},
+            facts={"counts": dict(counts), "results": rows, "written": written},
             shown=[
                 _table(rows),
                 *(more if len(records) > self.limit else []),
@@ -123,12 +128,12 @@ class Results:
         )
 
     def _capacities(self, records: Sequence[Record]) -> Answer:
-        from manyheads.capacity import problems
+        from manyheads.capacity import experiments, stored_problems
         from manyheads.cli.commands.measure import parse_goal
-        from manyheads.cli.render.law_table import experiments, law_facts, problem_facts, shown_problems
+        from manyheads.cli.render.capacity_table import law_facts, problem_facts, shown_problems
 
         goal = parse_goal(self.goal)
-        found = experiments(problems(records, goal))
+        found = experiments(stored_problems(records, goal))
         return Answer(
             facts={
                 "problems": [problem_facts(problem) for experiment in found for problem in experiment.problems],

@@ -7,47 +7,45 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from manyheads.cli.render.answer import Answer, Flag
+from manyheads.cli.options.option_types import Json, Number, require_at_least, require_seed
+from manyheads.cli.render.answer import Answer, in_heads, pairs_table, shown_notes
 from manyheads.errors import InputError
 
 if TYPE_CHECKING:
     from manyheads.retrieval import RetrievalTask, SharpHeads
 
-Number = Annotated[float | None, tyro.conf.arg(metavar="FLOAT", help_behavior_hint="")]
-
 
 @dataclass(frozen=True, kw_only=True)
-class Retrieve:
+class RetrieveCommand:
     """Build D sharp heads of width 2 for a retrieval task, say what error they guarantee, and try to refute it.
 
     The task is Σ_i max_t a_i·x(t) with D random directions a_i, or max_t x(t) + min_t x(t), over sequences of T tokens
-    in [0, 1]^d. Give the inverse temperature β of the heads, or the error they shall stay below. The network is
-    compared with the task itself on random and adversarial sequences; exit code 1 if one breaks the guarantee.
+    in [0, 1]^d. Give the inverse temperature β of the heads, or the error to stay below. The network is compared with
+    the task itself on random and adversarial sequences; exit code 1 if one of them breaks the guarantee.
     """
 
     task: Literal["maxima", "max-and-min"] = "maxima"
-    """Which extrema are looked for."""
+    """The extrema that are retrieved."""
     retrieve: int = 4
-    """D, how many of them; max-and-min has 2."""
-    length: int = 64
-    """T, the tokens of a sequence."""
+    """D, the number of extrema; max-and-min has 2."""
+    context_length: int = 64
+    """T, the number of tokens in a sequence."""
     input_width: int = 4
-    """d, the numbers of a token; max-and-min has 1."""
+    """d, the width of a token; max-and-min has 1."""
     inverse_temperature: Number = None
     """β, how sharp the heads are."""
     error: Number = None
     """Instead of β: the error to stay below, from which β follows."""
     subset: Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="(default: all)")] = None
-    """How many places each maximum is taken over, drawn at random."""
+    """Number of random places over which each maximum is taken."""
     sequences: int = 2_000
-    """How many random sequences try to refute it."""
+    """Number of random sequences that try to refute the guarantee."""
     seed: int = 0
-    """Of directions, places and sequences."""
-    json: Flag = False
-    """Print JSON instead of a table."""
+    """Seed of directions, places and sequences."""
+    json: Json = False
 
     def run(self) -> Answer:
-        """Build, promise, challenge, tell."""
+        """Build the heads, prove their error, try to refute it; yes where it is not refuted."""
         from manyheads.retrieval import challenge
 
         self._check()
@@ -67,8 +65,6 @@ class Retrieve:
             sequences=self.sequences,
         )
         from rich.text import Text
-
-        from manyheads.cli.render.certificate_table import in_heads, pairs_table, shown_notes
 
         said = {"stands": "not refuted", "refuted": "refuted: the construction is wrong"}[found.verdict]
         each = f"{max(guarantee.per_extremum):.3g}"
@@ -91,19 +87,17 @@ class Retrieve:
         return Answer(facts, shown, yes=found.verdict == "stands")
 
     def _check(self) -> None:
-        if self.retrieve < 1:
-            raise InputError(f"--retrieve must be at least 1, not {self.retrieve}")
-        for name, value in (("length", self.length), ("input-width", self.input_width), ("sequences", self.sequences)):
-            if value < 1:
-                raise InputError(f"--{name} must be at least 1, not {value}")
-        if self.seed < 0:
-            raise InputError(f"--seed must not be negative, not {self.seed}")
+        names = ("retrieve", "context_length", "input_width", "sequences")
+        require_at_least(1, **{name: getattr(self, name) for name in names})
+        require_seed(seed=self.seed)
         if (self.inverse_temperature is None) == (self.error is None):
             raise InputError("give either --inverse-temperature or --error")
         if self.task == "max-and-min" and self.subset is not None:
             raise InputError("--subset is for maxima: max and min are taken over every place")
-        if self.subset is not None and not 1 <= self.subset <= self.length:
-            raise InputError(f"--subset lies between 1 and the length {self.length}, not at {self.subset}")
+        if self.subset is not None and not 1 <= self.subset <= self.context_length:
+            raise InputError(
+                f"--subset lies between 1 and --context-length {self.context_length}, not at {self.subset}"
+            )
 
     def _built(self) -> tuple[SharpHeads, RetrievalTask]:
         import warnings
@@ -114,15 +108,15 @@ class Retrieve:
         from manyheads.retrieval.retrieval_task import unit_directions
 
         if self.task == "max-and-min":
-            task = max_and_min(self.length)
+            task = max_and_min(self.context_length)
         else:
             rng = np.random.default_rng(self.seed)
             directions = unit_directions(self.retrieve, self.input_width, rng)
-            size = self.subset or self.length
-            places = tuple(np.sort(rng.permutation(self.length)[:size]) for _ in range(self.retrieve))
+            size = self.subset or self.context_length
+            places = tuple(np.sort(rng.permutation(self.context_length)[:size]) for _ in range(self.retrieve))
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", NotCovered)  # told as a note
-                task = sum_of_maxima(directions, self.length, subsets=places)
+                task = sum_of_maxima(directions, self.context_length, subsets=places)
         if self.error is not None:
             return sharp_heads(task, error=self.error), task
         assert self.inverse_temperature is not None

@@ -1,74 +1,76 @@
-"""Protocol: the constants of a training run as options, the paper's values their defaults."""
+"""Protocol options: the constants of a training run, with the names, types and help texts of `training.Protocol`.
+
+The options are made from the protocol's own fields: a new constant becomes an option of every command that trains.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import Annotated, Any, Literal
+import re
+from dataclasses import dataclass, field, fields, make_dataclass
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import tyro
 
-from manyheads.cli.options.problem_options import RuleOption
-from manyheads.training import protocol as paper
-from manyheads.training.protocol import Objective, Precision
+from manyheads.cli.options.problem_options import RuleName
+from manyheads.training.protocol import CONTEXT, TARGET_RATE, Protocol
 
-BY_GRAPH = "(default: context − 1 for permutations, else balanced)"
+BY_COMMAND = {
+    "steps": f"{Protocol.steps}; in measure the paper's step limit for the size",
+    "stop_above": f"{Protocol.stop_above}; in measure with --goal exact 1",
+}
+
+
+def argument_texts(docstring: str) -> dict[str, str]:
+    """The texts of the Args section of a docstring, by name.
+
+    >>> argument_texts("Title.\\n\\n    Args:\\n        one: In two\\n            lines.\\n        two: In one.\\n")
+    {'one': 'In two lines.', 'two': 'In one.'}
+    """
+    section = re.split(r"\n\s*Args:\n", docstring)[1]
+    section = re.split(r"\n\s*\n", section)[0]
+    entries = re.findall(r"^ {8}(\w+): (.*(?:\n {9,}.*)*)", section, flags=re.MULTILINE)
+    return {name: " ".join(text.split()) for name, text in entries}
+
+
+def _optional_fields() -> list[tuple[str, Any, Any]]:
+    """The protocol's fields, each None where it was not given."""
+    texts, types = argument_texts(Protocol.__doc__ or ""), get_type_hints(Protocol)
+    made = []
+    for constant in fields(Protocol):
+        text, _, default = texts[constant.name].partition(" None: ")  # how the protocol explains a default of None
+        default = BY_COMMAND.get(constant.name, default.rstrip(".") or str(constant.default))
+        argument = tyro.conf.arg(help=_with_options(text), help_behavior_hint=f"(default: {default})")
+        made.append((constant.name, Annotated[types[constant.name] | None, argument], field(default=None)))
+    return made
+
+
+def _with_options(text: str) -> str:
+    """The text with options in place of the names of fields in backquotes."""
+    return re.sub(r"`(\w+)`", lambda name: f"--{name[1].replace('_', '-')}", text)
+
+
+if TYPE_CHECKING:
+
+    @dataclass(frozen=True)
+    class ProtocolOptions:
+        """How a layer is trained and tested."""
+
+else:
+    ProtocolOptions = make_dataclass("ProtocolOptions", _optional_fields(), frozen=True, kw_only=True)
+    ProtocolOptions.__doc__ = "How a layer is trained and tested."
 
 
 @dataclass(frozen=True, kw_only=True)
-class Protocol:
-    """How a layer is trained and tested."""
+class TrainingOptions:
+    """The rule, the contexts and the protocol of a run."""
 
-    rule: RuleOption = "max"
-    """How the heads' scores are joined: the largest, the sum of their shares in the context, their sum, log Σ exp."""
-    objective: Objective = "edges"
-    """Recognise relations, or pass on the related item's message through a frozen value map."""
-    message_width: Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="(default: d_model)")] = None
-    """Width of the messages of --objective values."""
-    context: int = paper.CONTEXT
-    """Items in a context."""
-    target_rate: float = paper.TARGET_RATE
-    """Share of a context's items whose target is brought in."""
-    sharpness: float = paper.Protocol.sharpness
-    """Factor of (score − threshold) in the logistic loss."""
-    positive_weight: Annotated[float | Literal["balanced"] | None, tyro.conf.arg(help_behavior_hint=BY_GRAPH)] = None
-    """Weight of a relation in the loss; balanced: non-relations by relations of each context."""
-    initial_scale: Annotated[
-        float | None, tyro.conf.arg(metavar="FLOAT", help_behavior_hint="(default: 1/√d_model)")
-    ] = None
-    """Standard deviation of the first weights."""
-    initial_threshold: float = paper.Protocol.initial_threshold
-    """The first threshold."""
-    learning_rate: float = paper.Protocol.learning_rate
-    """AdamW's step."""
-    weight_decay: float = paper.Protocol.weight_decay
-    """AdamW's decay of the weights."""
-    beta1: float = paper.Protocol.beta1
-    """AdamW's memory of gradients."""
-    beta2: float = paper.Protocol.beta2
-    """AdamW's memory of their squares."""
-    epsilon: float = paper.Protocol.epsilon
-    """AdamW's guard against division by nothing."""
-    steps: int = paper.Protocol.steps
-    """Steps at most, one context each."""
-    validate_every: int = paper.Protocol.validate_every
-    """Steps from one validation check to the next."""
-    validation_contexts: int = paper.Protocol.validation_contexts
-    """Contexts of a validation check."""
-    test_contexts: int = paper.Protocol.test_contexts
-    """Contexts of the test at the end."""
-    stop_above: float = paper.Protocol.stop_above
-    """The validation F1 to exceed for an early stop."""
-    patience: int = paper.Protocol.patience
-    """Checks in a row above it that stop the run; with --objective values, checks without a new best."""
-    precision: Precision = paper.Protocol.precision
-    """Precision of weights and arithmetic."""
+    rule: RuleName = "max"
+    context_length: int = CONTEXT
+    """Number of items in a context."""
+    target_rate: float = TARGET_RATE
+    """Share of a context's items whose target is brought into the context."""
+    protocol: tyro.conf.OmitArgPrefixes[ProtocolOptions] = field(default_factory=ProtocolOptions)
 
-    @property
-    def task_options(self) -> dict[str, Any]:
-        """The options that belong to the task, as keywords."""
-        return {name: getattr(self, name) for name in ("objective", "message_width", "context", "target_rate")}
-
-    @property
-    def constants(self) -> paper.Protocol:
-        """The options that belong to the protocol."""
-        return paper.Protocol(**{one.name: getattr(self, one.name) for one in fields(paper.Protocol)})
+    def constants(self) -> dict[str, Any]:
+        """The constants of the protocol that were given, by name."""
+        return {name: value for name, value in vars(self.protocol).items() if value is not None}

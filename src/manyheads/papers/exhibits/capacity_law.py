@@ -7,7 +7,7 @@ import math
 import numpy as np
 from matplotlib.figure import Figure
 
-from manyheads.capacity import Fit, fit_through_origin
+from manyheads.capacity import Regression, regression_through_origin
 from manyheads.drawing.capacity import budget_errors, head_errors
 from manyheads.drawing.style import BLUE, GREY, ORANGE, SKY, VERMILLION, counting_axis, legend, look, panels
 from manyheads.papers.effort import Scale
@@ -37,10 +37,10 @@ def is_narrow(panel: Panel) -> bool:
     return panel.d_model == 16 and panel.items > 64
 
 
-def fit_law(found: PanelThresholds, log: str = "log2") -> Fit:
+def fit_law(found: PanelThresholds, log: str = "log2") -> Regression:
     """The line through the origin: D_K* against m·log m/d_model, with log2 or ln."""
     x = np.array([panel.law(log) for panel, _ in found])
-    return fit_through_origin(x, np.array([float(one.key_budget or 0) for _, one in found]))
+    return regression_through_origin(x, np.array([float(one.key_budget or 0) for _, one in found]))
 
 
 def draw_law(rows: Rows, scale: Scale) -> Figure:
@@ -195,7 +195,7 @@ def claims_diagonal(rows: Rows, scale: Scale) -> list[Verdict]:
 def _log_slope(found: PanelThresholds) -> float:
     """The slope of D_K* against log2 m."""
     x = np.log2(np.array([panel.items for panel, _ in found], dtype=float))
-    return fit_through_origin(x, np.array([one.key_budget or 0 for _, one in found], dtype=float)).slope
+    return regression_through_origin(x, np.array([one.key_budget or 0 for _, one in found], dtype=float)).slope
 
 
 # Table 2

@@ -17,7 +17,7 @@ from manyheads.problem.graph_generators import permutation_graph
 from manyheads.problem.problem import Problem
 from manyheads.training import Run, Task
 from manyheads.training.data import initial_weights, training_data
-from manyheads.training.native import training
+from manyheads.training.engines import native_kernel
 
 if TYPE_CHECKING:
     import torch
@@ -37,7 +37,7 @@ class SplitClock(Trial):
     """
 
     KIND: ClassVar[str] = "clock"
-    ALONE: ClassVar[bool] = True
+    EXCLUSIVE: ClassVar[bool] = True
 
     channel: Literal["torch", "kernel"]  # the implementation
     work: Literal["scores", "training"]
@@ -72,7 +72,7 @@ class SplitClock(Trial):
     def _repeated(self, heads: int) -> Repeated:
         if self.channel == "torch":
             return _torch_scores(self.run(heads)) if self.work == "scores" else _torch_step(self.run(heads))
-        return training(self.run(heads), training_data(self.run(heads))).advance
+        return native_kernel(self.run(heads), training_data(self.run(heads))).advance
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class BuildClock(Trial):
     """The time to build construction II with blocks of d_model and d_k = ⌈C·ln m⌉, in seconds."""
 
     KIND: ClassVar[str] = "clock"
-    ALONE: ClassVar[bool] = True
+    EXCLUSIVE: ClassVar[bool] = True
 
     items: int
     d_model: int

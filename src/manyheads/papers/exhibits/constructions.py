@@ -81,11 +81,11 @@ class Build(Trial):
             case "I":
                 return construct.one_hot(problem, key_width=width, seed=seed)
             case "II":
-                return construct.compressive(problem, key_width=width, block_size=size, seed=seed)
+                return construct.compressive(problem, key_width=width, matching_size=size, seed=seed)
             case "III":
-                return construct.incoherent(problem, key_width=width, block_size=size, seed=seed)
+                return construct.incoherent(problem, key_width=width, matching_size=size, seed=seed)
             case "IV":
-                return construct.general(problem, key_width=width, block_size=size, seed=seed)
+                return construct.general(problem, key_width=width, matching_size=size, seed=seed)
 
     def make(self) -> Scores:
         """Whether the layer certifies, and the window of thresholds in units of the layer's own threshold."""

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
-from manyheads.capacity import Fit, fit_affine
+from manyheads.capacity import Regression, affine_regression
 from manyheads.drawing.style import (
     BLUE,
     GREEN,
@@ -116,9 +116,9 @@ def _work(run: BuildClock) -> float:
     return run.items * run.d_model * math.log(run.items)
 
 
-def _fit(timed: list[tuple[BuildClock, tuple[float, float]]]) -> Fit:
+def _fit(timed: list[tuple[BuildClock, tuple[float, float]]]) -> Regression:
     x = np.log([_work(run) for run, _ in timed])
-    return fit_affine(x, np.log([seconds for _, (seconds, _) in timed]))
+    return affine_regression(x, np.log([seconds for _, (seconds, _) in timed]))
 
 
 def _shown_builds(timed: list[tuple[BuildClock, tuple[float, float]]]) -> str:

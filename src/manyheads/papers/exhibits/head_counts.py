@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.figure import Figure
 
-from manyheads.capacity import Fit, Threshold, fit_affine
+from manyheads.capacity import Regression, Threshold, affine_regression
 from manyheads.drawing.capacity import head_errors
 from manyheads.drawing.style import BLUE, GREEN, GREY, VERMILLION, legend, look, panels, power_axis
 from manyheads.papers.effort import Scale
@@ -151,12 +151,12 @@ def claims_by_compression(rows: Rows, scale: Scale) -> list[Verdict]:
     return [judged("5", says, measured, holds, "yardstick: the paper's slope lies in our interval, R² ≥ 0.7")]
 
 
-def _fit(found: PanelThresholds) -> Fit:
+def _fit(found: PanelThresholds) -> Regression:
     x = np.array([panel.compression for panel, _ in found])
-    return fit_affine(x, np.array([float(one.heads or 0) for _, one in found]))
+    return affine_regression(x, np.array([float(one.heads or 0) for _, one in found]))
 
 
-def _slope(line: Fit) -> str:
+def _slope(line: Regression) -> str:
     return f"slope 95 %: {line.slope_interval[0]:.2f} to {line.slope_interval[1]:.2f}"
 
 

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from manyheads.bounds import graph_bit_key_budget
 from manyheads.bounds.upper import bounded_skew_key_budget, rank_one_key_budget
-from manyheads.capacity import Fit, Threshold, fit_through_origin
+from manyheads.capacity import Regression, Threshold, regression_through_origin
 from manyheads.capacity.thresholds import TARGET
 from manyheads.drawing.capacity import budget_errors, draw_curves
 from manyheads.drawing.style import BLUE, GREEN, GREY, VERMILLION, counting_axis, legend, look, panels, power_axis
@@ -128,8 +128,8 @@ def caption_degree_law(rows: Rows, scale: Scale) -> str:
     found = found_thresholds(REGULAR, rows, scale)
     shares = ", ".join(f"{(one.key_budget or 0) / panel.law():.2f} at r = {panel.degree}" for panel, one in found)
     return (
-        f"m = 128, d_model = 32, D_K*/x: {shares}. The paper has one constant, {RELATION_SLOPE}, for all of r ≤ {FITTED}: "
-        "the key budget follows the number of relations, not the number of items."
+        f"m = 128, d_model = 32, D_K*/x: {shares}. The paper has one constant, {RELATION_SLOPE}, for all of "
+        f"r ≤ {FITTED}: the key budget follows the number of relations, not the number of items."
     )
 
 
@@ -150,9 +150,9 @@ def claims_degree_law(rows: Rows, scale: Scale) -> list[Verdict]:
     return [judged("9", says, measured, holds, why)]
 
 
-def _fit(found: PanelThresholds) -> Fit:
+def _fit(found: PanelThresholds) -> Regression:
     chosen = [(panel, one) for panel, one in found if panel.degree <= FITTED]
-    return fit_through_origin(
+    return regression_through_origin(
         np.array([panel.law() for panel, _ in chosen]), np.array([float(one.key_budget or 0) for _, one in chosen])
     )
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from matplotlib.figure import Figure
-from scipy.stats import binomtest
 
 from manyheads.bounds.upper import softmax_key_width
 from manyheads.drawing.style import BLUE, GREY, VERMILLION, look, panels, power_axis
@@ -43,6 +42,8 @@ class ErrorShare:
     @property
     def interval(self) -> tuple[float, float]:
         """Clopper and Pearson's 95 % interval."""
+        from scipy.stats import binomtest  # scipy.stats takes half a second to import
+
         found = binomtest(self.wrong, self.of).proportion_ci(confidence_level=0.95, method="exact")
         return float(found.low), float(found.high)
 

@@ -13,7 +13,7 @@ from numpy import ndarray
 from scipy.special import softmax
 
 from manyheads import construct
-from manyheads.construct import RADEMACHER, Block, split_sources
+from manyheads.construct import RADEMACHER, Matching, split_sources
 from manyheads.construct.smallest_construction import draw_layer, separates
 from manyheads.construct.width_limit import limit_tiles
 from manyheads.layer.rules import MAX, rule_named
@@ -108,7 +108,7 @@ class SampledContexts(Trial):
         """Counts: contexts with a source of each kind, wrong sources of each kind, and contexts with an error."""
         graph, embedding = permutation_graph(self.items, seed=self.seed), gaussian(*self._shape, seed=self.seed)
         width, size = self.key_width, self.block_size
-        layer = construct.softmax(Problem(graph, embedding), key_width=width, seed=self.seed, block_size=size)
+        layer = construct.softmax(Problem(graph, embedding), key_width=width, seed=self.seed, matching_size=size)
         related, units = graph.adjacency(), layer.head_scores(embedding) / width
         rng = np.random.default_rng((self.seed, self.context))
         sharpness, threshold = math.sqrt(width), HALF
@@ -194,7 +194,7 @@ class NeededWidth(Trial):
 def limit_wrong(
     graph: Graph,
     embedding: Float64[ndarray, "items d_model"] | ndarray,
-    blocks: list[Block],
+    blocks: list[Matching],
     contexts: list[Context] | None,
 ) -> float:
     """The fewest wrong pairs in the limit d_k → ∞ over the number of relations; under max if contexts is None."""
@@ -213,7 +213,7 @@ def limit_wrong(
     return fewest
 
 
-def limit_units(embedding: ndarray, blocks: list[Block]) -> Units:
+def limit_units(embedding: ndarray, blocks: list[Matching]) -> Units:
     """Scores over d_k of every head in the limit d_k → ∞: G[:, V_k]·G[π(V_k), :] with G = XXᵀ."""
     x = embedding.astype(np.float64)
     return np.stack([(x @ x[sources].T) @ (x[targets] @ x.T) for sources, targets in blocks])

@@ -12,12 +12,12 @@ from manyheads.retrieval.retrieval_run import RetrievalRun
 
 NAME, PICTURES = "head-count.md", "head-count"
 INTRODUCTION = """
-"The effect of attention head count on transformer approximation" (arXiv 2510.06662) asks the other half of "how many
-heads": a query that must retrieve D things wants D heads. Its synthetic experiments, made again with this package:
+"The effect of attention head count on transformer approximation" (arXiv 2510.06662) asks how many heads a query needs
+that must retrieve D things: D heads. Its synthetic experiments, made again with this package:
 `manyheads paper retrieval`. This page and its pictures follow from the rows alone:
-`manyheads paper retrieval --from-rows docs/data/head-count.jsonl.gz --out docs/results`. What the theorems say of a
-task is printed by `manyheads plan --retrieve D --length T`; `manyheads retrieve` builds the D heads that suffice, with
-a proved error ([how](../guide/retrieval.md)).
+`manyheads paper retrieval --from-rows docs/data/head-count.jsonl.gz --output docs/results`. What the theorems say of a
+task is printed by `manyheads plan retrieval --retrieve D --context-length T`; `manyheads retrieve` builds the D heads
+that suffice, with a proved error ([how](../guide/retrieval.md)).
 """.strip()
 CHOICES = """
 - The paper does not state optimiser, rate, batch, steps, seeds, first weights and a_i. Here: {protocol}. a_i are

@@ -1,4 +1,4 @@
-"""Record: one line of a store, a run and what came of it."""
+"""Record: one row of a store, a run and its result."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import version
-from typing import Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from manyheads.identity import canonical_json
 from manyheads.machine import machine
 
 Status = Literal["converged", "limit", "diverged", "timeout", "cancelled", "failed", "quarantined"]
 FINISHED: frozenset[Status] = frozenset({"converged", "limit", "diverged"})
+
+Score = float | int | None
 
 
 @runtime_checkable
@@ -32,26 +34,32 @@ class Storable(Protocol):
 
 
 @dataclass(frozen=True)
-class Ended:
-    """What came of a run whose training ended, by itself or by a limit."""
-
-    status: Status
-    scores: Mapping[str, float | int | None]  # by name; None where it was not measured
-    steps: int
-    seconds: float
-    curve: Sequence[tuple[int | float, ...]]  # the validation checks
-
-
-@dataclass(frozen=True)
 class Record:
-    """A run, its engine and its outcome, as flat as the table it is stored in."""
+    """A run, its engine and its result; one field a column of the store.
+
+    Attributes:
+        id: The run's id.
+        kind: The kind of run, e.g. "layer".
+        engine: The engine that trained it; the same run on another engine is another record.
+        status: How it ended.
+        run: The run's fields.
+        scores: By name; None where it was not measured.
+        steps: Optimiser steps; None where there is no result.
+        seconds: Wall time; None where there is no result.
+        error: The reason, if the run failed or its worker died.
+        attempts: How often the run was started.
+        version: Of manyheads.
+        machine: JSON text of the machine's facts, the same for all records of a process.
+        recorded: UTC, ISO 8601.
+        curve: JSON text of the validation checks; only exports and pages read it.
+    """
 
     id: str
     kind: str
     engine: str
     status: Status
-    run: str
-    scores: str
+    run: Mapping[str, object]
+    scores: Mapping[str, Score]
     steps: int | None
     seconds: float | None
     error: str | None
@@ -62,56 +70,93 @@ class Record:
     curve: str
 
     @classmethod
-    def of(cls, run: Storable, kind: str, engine: str, ended: Ended) -> Record:
-        """The record of a run whose training ended."""
-        curve = [[_finite(value) for value in check] for check in ended.curve]
-        return cls(
-            id=run.id,
-            kind=kind,
-            engine=engine,
-            status=ended.status,
-            run=canonical_json(run.fields),
-            scores=canonical_json({name: _finite(value) for name, value in ended.scores.items()}),
-            steps=ended.steps,
-            seconds=ended.seconds,
-            error=None,
-            attempts=1,
-            version=_version(),
-            machine=_machine(),
-            recorded=_now(),
-            curve=canonical_json(curve),
-        )
+    def of(
+        cls,
+        run: Storable,
+        kind: str,
+        engine: str,
+        *,
+        status: Status,
+        scores: Mapping[str, Score],
+        steps: int,
+        seconds: float,
+        curve: Sequence[tuple[float | int | None, ...]] = (),
+    ) -> Record:
+        """The record of a run whose training ended, by itself or by a limit.
+
+        Args:
+            run: The run.
+            kind: The kind of run, e.g. "layer".
+            engine: The engine that trained it.
+            status: How it ended.
+            scores: By name. An infinite or undefined score becomes None: JSON has no word for it.
+            steps: Optimiser steps.
+            seconds: Wall time.
+            curve: The validation checks.
+        """
+        checks = [[_finite(value) for value in check] for check in curve]
+        known = {name: _finite(value) for name, value in scores.items()}
+        return cls._new(run, kind, engine, status, known, steps=steps, seconds=seconds, curve=canonical_json(checks))
 
     @classmethod
-    def without_outcome(cls, run: Storable, kind: str, engine: str, status: Status, *, error: str) -> Record:
-        """The record of a run that has no outcome: it failed, or its worker died. Its scores stay missing."""
+    def without_result(cls, run: Storable, kind: str, engine: str, status: Status, *, error: str) -> Record:
+        """The record of a run that failed or whose worker died. Its scores stay missing."""
+        return cls._new(run, kind, engine, status, {}, error=error)
+
+    @classmethod
+    def _new(
+        cls,
+        run: Storable,
+        kind: str,
+        engine: str,
+        status: Status,
+        scores: Mapping[str, Score],
+        *,
+        steps: int | None = None,
+        seconds: float | None = None,
+        error: str | None = None,
+        curve: str = "[]",
+    ) -> Record:
         return cls(
             id=run.id,
             kind=kind,
             engine=engine,
             status=status,
-            run=canonical_json(run.fields),
-            scores="{}",
-            steps=None,
-            seconds=None,
+            run=dict(run.fields),
+            scores=scores,
+            steps=steps,
+            seconds=seconds,
             error=error,
             attempts=1,
             version=_version(),
             machine=_machine(),
-            recorded=_now(),
-            curve="[]",
+            recorded=datetime.now(UTC).isoformat(timespec="seconds"),
+            curve=curve,
         )
 
-    def score(self, name: str) -> float | int | None:
+    def score(self, name: str) -> Score:
         """A score by its name; None where it was not measured."""
-        return json.loads(self.scores).get(name)
+        return self.scores.get(name)
+
+    def columns(self) -> tuple[Any, ...]:
+        """The values as the table has them, in the order of COLUMNS: run and scores as JSON text."""
+        return tuple(
+            canonical_json(getattr(self, name)) if name in JSON_COLUMNS else getattr(self, name) for name in COLUMNS
+        )
+
+    @classmethod
+    def from_columns(cls, row: Sequence[Any]) -> Record:
+        """The record of a row of the table."""
+        return cls(
+            *(json.loads(value) if name in JSON_COLUMNS else value for name, value in zip(COLUMNS, row, strict=True))
+        )
 
 
 COLUMNS = tuple(field.name for field in fields(Record))
+JSON_COLUMNS = ("run", "scores")
 
 
-def _finite(value: float | int | None) -> float | int | None:
-    """What is infinite or undefined is missing: JSON has no word for it."""
+def _finite(value: Score) -> Score:
     return value if value is not None and math.isfinite(value) else None
 
 
@@ -123,7 +168,3 @@ def _version() -> str:
 @cache
 def _machine() -> str:
     return json.dumps(machine(), sort_keys=True)
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")

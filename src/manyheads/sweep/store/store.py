@@ -1,21 +1,115 @@
-"""Store: one SQLite file that keeps every outcome, whatever happens to the process that writes it."""
+"""Store: one SQLite file that keeps every result, its schema, and the lock that lets one process write at a time."""
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
+import platform
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 
 from manyheads.errors import InputError
-from manyheads.sweep.store.lock import WriterLock
 from manyheads.sweep.store.record import COLUMNS, FINISHED, Record
-from manyheads.sweep.store.schema import APPLICATION_ID, MIGRATIONS, VERSION
+
+APPLICATION_ID = 0x6D686472  # "mhdr" in the file's header: this SQLite file is a manyheads store
+
+# SQLite itself computes the columns that plain SQL filters by from the JSON of run and scores: the two agree always.
+MIGRATIONS: tuple[str, ...] = (
+    """
+    CREATE TABLE results (
+        id           TEXT NOT NULL,     -- 16 hexadecimal digits of the SHA-256 of `run`
+        kind         TEXT NOT NULL,     -- layer, block, retrieval, or a kind of trial
+        engine       TEXT NOT NULL,     -- native, reference, folded-DEVICE or python
+        status       TEXT NOT NULL,     -- converged, limit, diverged, timeout, cancelled, failed, quarantined
+        run          TEXT NOT NULL,     -- JSON: every field of the run, defaults resolved
+        scores       TEXT NOT NULL,     -- JSON: the scores by name; null where one could not be measured
+        items        INTEGER GENERATED ALWAYS AS (json_extract(run, '$.items')) STORED,
+        d_model      INTEGER GENERATED ALWAYS AS (json_extract(run, '$.d_model')) STORED,
+        heads        INTEGER GENERATED ALWAYS AS (json_extract(run, '$.heads')) STORED,
+        key_width    INTEGER GENERATED ALWAYS AS (json_extract(run, '$.key_width')) STORED,
+        key_budget   INTEGER GENERATED ALWAYS AS (heads * key_width) STORED,
+        seed         INTEGER GENERATED ALWAYS AS (json_extract(run, '$.seed')) STORED,
+        graph        TEXT GENERATED ALWAYS AS (json_extract(run, '$.graph')) STORED,
+        degree       INTEGER GENERATED ALWAYS AS (json_extract(run, '$.degree')) STORED,
+        embedding    TEXT GENERATED ALWAYS AS (json_extract(run, '$.embedding')) STORED,
+        rule         TEXT GENERATED ALWAYS AS (json_extract(run, '$.rule')) STORED,
+        objective    TEXT GENERATED ALWAYS AS (json_extract(run, '$.objective')) STORED,
+        micro_f1     REAL GENERATED ALWAYS AS (json_extract(scores, '$.micro_f1')) STORED,         -- on the test set
+        mse          REAL GENERATED ALWAYS AS (json_extract(scores, '$.mse')) STORED,              -- value channel
+        exact_errors INTEGER GENERATED ALWAYS AS (json_extract(scores, '$.exact_errors')) STORED,  -- among all items²
+        margin       REAL GENERATED ALWAYS AS (json_extract(scores, '$.margin')) STORED,           -- the certificate's
+        steps        INTEGER,           -- optimiser steps made
+        seconds      REAL,              -- wall time of the run
+        error        TEXT,              -- the reason, if the run failed
+        attempts     INTEGER NOT NULL,  -- how often the run was started
+        version      TEXT NOT NULL,     -- of manyheads
+        machine      TEXT NOT NULL,     -- JSON: processor, cores, system, compiler, versions
+        recorded     TEXT NOT NULL,     -- UTC, ISO 8601
+        curve        TEXT NOT NULL,     -- JSON: the validation checks, [step, score, loss] each
+        PRIMARY KEY (id, engine)
+    ) STRICT;
+    """,
+    # everything that results are filtered and ordered by, so that neither reads the rows themselves
+    """
+    CREATE INDEX results_by_problem ON results (
+        items, d_model, graph, degree, rule, heads, key_width, seed, engine, status, kind, key_budget
+    );
+    """,
+)
+
+VERSION = len(MIGRATIONS)
+
+
+@dataclass(frozen=True)
+class WriterLock:
+    """An open, locked file beside the store; its text names the holder."""
+
+    descriptor: int
+
+    @classmethod
+    def acquire(cls, store: Path) -> WriterLock:
+        """Take the lock.
+
+        Raises:
+            InputError: Another process has the lock; the message names it.
+        """
+        path = store.with_name(store.name + ".lock")
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise InputError(f"the store {store} cannot be written: {error.strerror}") from None
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            holder = _holder(descriptor)
+            os.close(descriptor)
+            raise InputError(f"the store {store} is being written by {holder}: wait for it or stop it") from None
+        os.ftruncate(descriptor, 0)
+        note = {"pid": os.getpid(), "host": platform.node(), "since": datetime.now(UTC).isoformat(timespec="seconds")}
+        os.pwrite(descriptor, json.dumps(note).encode(), 0)
+        return cls(descriptor)
+
+    def release(self) -> None:
+        """Release the lock. The file stays: a next writer may have opened it already."""
+        os.close(self.descriptor)
+
+
+def _holder(descriptor: int) -> str:
+    try:
+        note = json.loads(os.pread(descriptor, 4096, 0))
+        return f"process {note['pid']} on {note['host']} since {note['since']}"
+    except (ValueError, KeyError, TypeError):  # the holder has just started and not yet written its name
+        return "another process"
+
 
 SQLITE_HEADER = b"SQLite format 3\0"
-PATIENCE = 60.0  # seconds a writer waits for readers, and they for it
+PATIENCE = 60.0  # seconds that a writer waits for readers, and a reader for the writer
 FILTERS = (
     "kind",
     "items",
@@ -33,7 +127,7 @@ FILTERS = (
 
 
 class StoreError(InputError):
-    """The store cannot be used as asked; what it held before is untouched."""
+    """The store cannot be used; its file is unchanged."""
 
 
 class Store:
@@ -66,13 +160,21 @@ class Store:
         return cls(path, connection, lock)
 
     @classmethod
+    def temporary(cls) -> Store:
+        """A store in memory, gone once it is closed."""
+        # the sweep reads and writes from the thread that made it
+        connection = sqlite3.connect(":memory:", isolation_level=None)
+        _upgrade(connection)
+        return cls(Path(":memory:"), connection, None)
+
+    @classmethod
     def read(cls, path: Path) -> Store:
         """Open for reading only; an older store is brought up to date in memory, its file left as it is."""
         if not path.exists():
             raise StoreError(f"there is no store at {path}")
         version = _version(path)
         with _reported(path):
-            # not mode=ro: what a killed writer has left half-done can be undone only by who may write
+            # not mode=ro: only a connection that may write can undo the unfinished work of a killed writer
             uri = f"{path.resolve().as_uri()}?mode=rw"
             connection = sqlite3.connect(uri, uri=True, timeout=PATIENCE, isolation_level=None)
             if version < VERSION:
@@ -96,16 +198,9 @@ class Store:
             f"INSERT INTO results ({', '.join(COLUMNS)}) VALUES ({places}) "
             f"ON CONFLICT (id, engine) DO UPDATE SET {updates} WHERE results.status NOT IN ({finished})"
         )
-        rows = [tuple(getattr(record, name) for name in COLUMNS) for record in records]
+        rows = [record.columns() for record in records]
         with _reported(self.path), self._transaction():
             self._connection.executemany(statement, rows)
-
-    def statuses(self, engine: str, ids: Sequence[str]) -> dict[str, tuple[str, int]]:
-        """Status and attempts, by id, of those of the runs that the store knows for this engine."""
-        query = f"SELECT id, status, attempts FROM results WHERE engine = ? AND {_AMONG}"
-        with _reported(self.path):
-            rows = self._connection.execute(query, (engine, json.dumps(ids)))
-            return {name: (status, attempts) for name, status, attempts in rows}
 
     def records(
         self, where: Mapping[str, str | int] | None = None, *, ids: Sequence[str] | None = None, limit: int = -1
@@ -121,11 +216,11 @@ class Store:
             conditions.append(_AMONG)
             values.append(json.dumps(ids))
         order = "items, d_model, graph, degree, rule, heads, key_width, seed, engine"
-        # which rows, from the index alone; then these rows
+        # the index gives the rows in order; only then are they read
         chosen = f"SELECT rowid FROM results WHERE {' AND '.join(conditions) or '1'} ORDER BY {order} LIMIT ?"
         query = f"SELECT {', '.join(COLUMNS)} FROM results WHERE rowid IN ({chosen}) ORDER BY {order}"
         with _reported(self.path):
-            return [Record(*row) for row in self._connection.execute(query, (*values, limit))]
+            return [Record.from_columns(row) for row in self._connection.execute(query, (*values, limit))]
 
     def counts(self) -> dict[str, int]:
         """How many results there are of each status."""
@@ -134,7 +229,7 @@ class Store:
             return dict(self._connection.execute(query))
 
     def close(self) -> None:
-        """Close the file and let the next writer in."""
+        """Close the file and release the lock."""
         self._connection.close()
         if self._lock is not None:
             self._lock.release()
@@ -199,7 +294,7 @@ def _upgrade(connection: sqlite3.Connection) -> None:
 
 @contextmanager
 def _reported(path: Path) -> Iterator[None]:
-    """Say in one sentence what SQLite or the disk refused."""
+    """Turn an error of SQLite or the disk into one sentence."""
     try:
         yield
     except sqlite3.Error as error:

@@ -8,6 +8,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from manyheads.errors import InputError
 from manyheads.files.atomic_files import write_whole
@@ -18,11 +19,11 @@ ENDINGS = (".csv", ".jsonl", ".parquet")
 
 def as_row(record: Record) -> dict[str, object]:
     """The run's fields, the scores and the rest side by side; what is missing is None."""
-    run, scores = json.loads(record.run), json.loads(record.scores)
+    run: dict[str, Any] = dict(record.run)
     if "heads" in run and "key_width" in run:
         run["key_budget"] = run["heads"] * run["key_width"]
     rest = {name: value for name, value in asdict(record).items() if name not in ("run", "scores", "curve")}
-    return run | scores | rest
+    return run | dict(record.scores) | rest
 
 
 def export(records: Sequence[Record], path: Path, *, force: bool) -> None:

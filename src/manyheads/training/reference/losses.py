@@ -52,8 +52,8 @@ def message_errors(
     return (S @ messages - targets).square().sum(dim=-1) * related.any(dim=-1)
 
 
-class Weights(NamedTuple):
-    """What is learned."""
+class LearnedWeights(NamedTuple):
+    """The learned parameters."""
 
     query: Float[Tensor, "runs heads d_model d_k"]
     key: Float[Tensor, "runs heads d_model d_k"]
@@ -61,8 +61,8 @@ class Weights(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
-    """What runs of one shape learn: the relations of items with these rows, or to pass on their messages."""
+class LossTerms:
+    """The data of the losses: the rows of the items, their relations, and their messages in a value channel."""
 
     rule: Rule
     sharpness: float
@@ -72,7 +72,7 @@ class Task:
     messages: Float[Tensor, "runs items d_msg"] | None
 
     def losses(
-        self, weights: Weights, contexts: Int[Tensor, "runs context"]
+        self, weights: LearnedWeights, contexts: Int[Tensor, "runs context"]
     ) -> tuple[Float[Tensor, " runs"], Bool[Tensor, " runs"]]:
         """Each run's loss on its context, and whether the context teaches (with messages: has a valid position)."""
         S, related = self._look(weights, contexts[:, None])
@@ -86,7 +86,7 @@ class Task:
         return errors.sum(dim=(1, 2)) / valid.clamp(min=1), valid > 0
 
     @torch.no_grad()
-    def tallies(self, weights: Weights, contexts: Int[Tensor, "runs contexts context"]) -> list[Tally]:
+    def tallies(self, weights: LearnedWeights, contexts: Int[Tensor, "runs contexts context"]) -> list[Tally]:
         """Each run's right and wrong decisions over its contexts, or the distances of its messages."""
         S, related = self._look(weights, contexts)
         if self.messages is None:
@@ -100,7 +100,7 @@ class Task:
         positions = related.any(dim=-1).sum(dim=(1, 2)).tolist()
         return [Tally(0, 0, 0, *run) for run in zip(*distances, positions, strict=True)]
 
-    def _look(self, weights: Weights, contexts: Int[Tensor, "runs n context"]) -> tuple[Scores, Relations]:
+    def _look(self, weights: LearnedWeights, contexts: Int[Tensor, "runs n context"]) -> tuple[Scores, Relations]:
         run = torch.arange(len(contexts), device=contexts.device)[:, None, None, None]
         related = self.related[run, contexts[..., :, None], contexts[..., None, :]]
         return scores(weights.query, weights.key, _rows(self.embedding, contexts), self.rule), related

@@ -1,0 +1,174 @@
+"""Shape: the query–key channel of one layer, its cost (App. C), and its numbers in other papers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from manyheads.errors import InputError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shape:
+    """The query–key channel of one layer: `heads` query heads over `key_heads` key heads, each `key_width` wide.
+
+    key_heads = heads is ordinary attention, key_heads = 1 is multi-query attention, any number between is grouped-query
+    attention. The paper has one key budget D_K for queries and keys. Here D_Q = heads·key_width and
+    D_K = key_heads·key_width. The paper's statements about D_K hold for D_Q + D_K up to a factor of 2 (its footnote 3).
+
+    Attributes:
+        d_model: Width of the embedding, at least 1.
+        heads: Number of query heads, at least 1.
+        key_width: d_k, the width of each head, at least 1.
+        key_heads: Number of key heads; it divides `heads`. None stands for `heads`.
+
+    Raises:
+        InputError: A size is below 1, or the key heads do not divide the query heads.
+
+    >>> Shape(d_model=64, heads=8, key_width=16, key_heads=2).key_budget
+    32
+    """
+
+    d_model: int
+    heads: int
+    key_width: int
+    key_heads: int | None = None  # None: as many as heads
+
+    def __post_init__(self) -> None:
+        for name in ("d_model", "heads", "key_width"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} must be at least 1, not {getattr(self, name)}")
+        if self.key_heads is None:
+            object.__setattr__(self, "key_heads", self.heads)
+        if self.groups < 1 or self.heads % self.groups:
+            raise InputError(f"{self.heads} heads cannot share {self.key_heads} key heads evenly")
+
+    @property
+    def groups(self) -> int:
+        """g, the number of key heads, each shared by heads/g query heads."""
+        return self.heads if self.key_heads is None else self.key_heads
+
+    @property
+    def query_budget(self) -> int:
+        """D_Q = heads · key_width."""
+        return self.heads * self.key_width
+
+    @property
+    def key_budget(self) -> int:
+        """D_K = key_heads · key_width: a key cache stores this many numbers for each position."""
+        return self.groups * self.key_width
+
+    @property
+    def parameters(self) -> int:
+        """Query and key weights: d_model·(D_Q + D_K)."""
+        return self.d_model * (self.query_budget + self.key_budget)
+
+    @property
+    def freedom(self) -> float:
+        """Degrees of freedom of one head's bilinear form W_Q·W_Kᵀ, on average over the heads of a group.
+
+        A group of q query heads has q·d·d_k weights, and its key head has d·d_k. An invertible d_k × d_k matrix can
+        move from the queries to the keys without changing a score, so the group has q·d·d_k + d·d_k − d_k² degrees of
+        freedom, and each head a q-th part. For q = 1 this is 2·d·d_k − d_k², the dimension of the forms of rank d_k.
+        A width above d_model adds nothing.
+        """
+        d, width, sharing = self.d_model, min(self.key_width, self.d_model), self.heads // self.groups
+        return d * width + (d * width - width**2) / sharing
+
+    def multiply_adds(self, context_length: int) -> int:
+        """Multiply-adds for one context of length ℓ: ℓ·d_model·(D_Q + D_K) to project and ℓ²·D_Q to score."""
+        return context_length * self.parameters + context_length**2 * self.query_budget
+
+
+@dataclass(frozen=True, kw_only=True)
+class Architecture:
+    """The sizes of a model that decide its query–key channel; all layers have the same shape.
+
+    Attributes:
+        name: Name of the model.
+        layers: Number of layers, at least 1.
+        d_model: Width of the embedding.
+        heads: Query heads of a layer.
+        key_heads: Key heads of a layer; the number divides `heads`.
+        key_width: Width of each head.
+        vocabulary: Number of tokens, at least 1.
+        source: The publication or file that states these numbers.
+
+    Raises:
+        InputError: A size is below 1, or the key heads do not divide the query heads.
+    """
+
+    name: str
+    layers: int
+    d_model: int
+    heads: int
+    key_heads: int
+    key_width: int
+    vocabulary: int
+    source: str
+
+    def __post_init__(self) -> None:
+        for field in ("layers", "vocabulary"):
+            if getattr(self, field) < 1:
+                raise InputError(f"{self.name} says that it has {getattr(self, field)} {field}")
+        _ = self.shape  # Shape checks the other sizes
+
+    @property
+    def shape(self) -> Shape:
+        """The query–key channel of one layer."""
+        return Shape(d_model=self.d_model, heads=self.heads, key_width=self.key_width, key_heads=self.key_heads)
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """A quantity of another paper at one shape, for comparison: its task and conditions differ from those here."""
+
+    work: str
+    quantity: str
+    condition: str
+    value: float  # infinite where the number is beyond float64
+
+
+def neighbours(shape: Shape, *, context_length: int) -> list[Neighbour]:
+    """The formulas of other papers at one shape.
+
+    Args:
+        shape: The query–key channel of the layer.
+        context_length: ℓ, the number of items in a context.
+
+    Returns:
+        One entry for each formula.
+    """
+    heads, width = shape.heads, shape.key_width
+    facts = 2.0 * shape.parameters  # bits
+    return [
+        Neighbour(
+            "Bhojanapalli et al. 2020", "least d_k for every ℓ×ℓ pattern", "low-rank bottleneck", float(context_length)
+        ),
+        Neighbour(
+            "Likhosherstov et al. 2021",
+            "ln ℓ, to which d_k is proportional for sparse patterns",
+            "inputs adapt",
+            math.log(context_length),
+        ),
+        Neighbour(
+            "Mahdavi et al. 2024",
+            "examples memorised, Ω(h·min(ℓ, d_k))",
+            "linearly independent inputs",
+            float(heads * min(context_length, width)),
+        ),
+        Neighbour(
+            "Kajitsuka & Sato 2025",
+            "next tokens memorised, Õ(parameters²)",
+            "token-wise separation",
+            float(shape.parameters) ** 2 if shape.parameters < 1e150 else math.inf,
+        ),
+        Neighbour("Zhong et al. 2025", "pairs retrieved by a linear kernel, O(d_k)", "random unit keys", float(width)),
+        Neighbour(
+            "Zhong et al. 2025",
+            "pairs retrieved by a softmax kernel, exp(d_k/2)",
+            "random unit keys",
+            math.exp(width / 2) if width < 1400 else math.inf,
+        ),
+        Neighbour("Allen-Zhu & Li 2024", "bits stored, about 2 a parameter", "trained language models", facts),
+    ]

@@ -1,0 +1,218 @@
+"""The one vocabulary of options: an option that several commands have is named, typed and explained here.
+
+`Outputs` is the group of files that compile, fit and train write.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import tyro
+
+from manyheads.errors import InputError
+
+if TYPE_CHECKING:
+    from manyheads.layer.layer import Layer
+    from manyheads.problem.problem import ContextLength, Problem
+    from manyheads.sweep import Workers
+
+_argument = tyro.conf.arg
+CERTIFIED_LENGTH_HELP = (
+    "The number of items in a context, or the least and the greatest number (16:64): a certificate of the rule softmax "
+    "is for these contexts. Other rules do not need it."
+)
+NO_DEFAULT = ""  # in place of "(default: None)"
+
+Flag = Annotated[bool, _argument(help_behavior_hint=NO_DEFAULT)]
+Whole = Annotated[int | None, _argument(metavar="INT", help_behavior_hint=NO_DEFAULT)]
+Number = Annotated[float | None, _argument(metavar="FLOAT", help_behavior_hint=NO_DEFAULT)]
+File = Annotated[Path | None, _argument(metavar="FILE", help_behavior_hint=NO_DEFAULT)]
+Picture = Annotated[Path | None, _argument(metavar="STEM", help_behavior_hint=NO_DEFAULT)]
+
+Json = Annotated[bool, _argument(help="Print JSON instead of a table.", help_behavior_hint=NO_DEFAULT)]
+Force = Annotated[bool, _argument(help="Overwrite files that exist.", help_behavior_hint=NO_DEFAULT)]
+Output = Annotated[Path | None, _argument(metavar="FILE", aliases=("-o",), help_behavior_hint=NO_DEFAULT)]
+Labels = Annotated[
+    Path | None,
+    _argument(
+        metavar="FILE",
+        help="The items' names in the order of the embedding's rows: a line each, a .json list or vocabulary, a .gguf.",
+        help_behavior_hint=NO_DEFAULT,
+    ),
+]
+Tensor = Annotated[
+    str | None,
+    _argument(
+        metavar="NAME",
+        help="The tensor that is the embedding, where a safetensors file holds several.",
+        help_behavior_hint=NO_DEFAULT,
+    ),
+]
+EmbeddingFile = Annotated[Path | None, _argument(metavar="FILE", help_behavior_hint=NO_DEFAULT)]
+LayerFile = Annotated[
+    tyro.conf.Positional[Path],
+    _argument(metavar="LAYER", help="The layer, a .safetensors file that manyheads wrote."),
+]
+LengthRange = Annotated[str | None, _argument(metavar="N|A:B", help_behavior_hint=NO_DEFAULT)]
+Heads = Annotated[int, _argument(help="Number of heads.")]
+KeyWidth = Annotated[int, _argument(help="Width of each head's queries and keys, d_k.")]
+TimeLimit = Annotated[float | None, _argument(metavar="SECONDS", help_behavior_hint="(default: no limit)")]
+Device = Annotated[str, _argument(help="The device of PyTorch that computes, e.g. cpu or cuda.")]
+WorkerCount = Annotated[
+    int | None,
+    _argument(metavar="INT", help="How many runs are trained at once.", help_behavior_hint="(default: one a core)"),
+]
+Dask = Annotated[
+    str | None,
+    _argument(
+        metavar="ADDRESS",
+        help="Train on the Dask cluster at this address, e.g. tcp://host:8786.",
+        help_behavior_hint=NO_DEFAULT,
+    ),
+]
+StoreFile = Annotated[Path, _argument(metavar="FILE", help="The store: results are looked up and kept in this file.")]
+GoalWord = Annotated[str, _argument(metavar="F1|exact")]
+
+
+def nearest(word: str, known: Sequence[str]) -> str:
+    """The end of a sentence about an unknown word: the nearest valid word, or all of them."""
+    near = difflib.get_close_matches(word, known, n=1)
+    return f": did you mean {near[0]}?" if near else f": choose from {', '.join(known)}"
+
+
+def require_at_least(least: int, **given: int | None) -> None:
+    """Refuse an option whose value is below the least that has a meaning, e.g. `require_at_least(1, seeds=0)`."""
+    for name, value in given.items():
+        if value is not None and value < least:
+            raise InputError(f"--{name.replace('_', '-')} is at least {least}, not {value}")
+
+
+def require_seed(**given: int | None) -> None:
+    """Refuse a negative seed."""
+    for name, value in given.items():
+        if value is not None and value < 0:
+            raise InputError(f"--{name.replace('_', '-')} is a whole number from 0 on, not {value}")
+
+
+def require_time(time_limit: float | None) -> None:
+    """Refuse a time limit that is no positive number of seconds."""
+    if time_limit is not None and not time_limit > 0:
+        raise InputError(f"--time-limit is a positive number of seconds, not {time_limit:g}")
+
+
+def refuse(option: str, value: object, *, because: str) -> None:
+    """Refuse an option that would change nothing: silence would hide a misunderstanding."""
+    if value is not None:
+        raise InputError(f"--{option.replace('_', '-')} does not apply: {because}")
+
+
+def whole_number(option: str, text: str) -> int:
+    """The whole number that an option was given as text."""
+    if not re.fullmatch("[0-9]{1,9}", text):
+        raise InputError(f"{option} is a whole number, not {text!r}")
+    return int(text)
+
+
+def finite_number(option: str, text: str) -> float:
+    """The finite number that an option was given as text."""
+    try:
+        value = float(text)
+    except ValueError:
+        raise InputError(f"{option} is a number, not {text!r}") from None
+    if not math.isfinite(value):
+        raise InputError(f"{option} is a finite number, not {text}")
+    return value
+
+
+def parse_context_length(text: str | None) -> ContextLength:
+    """The context lengths that words name: 64 is that length, 16:64 is every length from 16 to 64."""
+    if text is None:
+        return None
+    if not re.fullmatch(r"[0-9]{1,9}(:[0-9]{1,9})?", text):
+        raise InputError(f"--context-length is a number such as 64 or a range such as 16:64, not {text!r}")
+    low, _, high = text.partition(":")
+    return (int(low), int(high)) if high else int(low)
+
+
+def check_pictures(stems: Sequence[Path | None], *, force: bool) -> list[Path]:
+    """The files into which the pictures will be drawn; refused before the work if they cannot be written after it."""
+    from manyheads.files import check_writable
+    from manyheads.files.atomic_files import picture_files
+
+    paths = [path for stem in stems if stem is not None for path in picture_files(stem)]
+    for path in paths:
+        check_writable(path, force=force)
+    return paths
+
+
+def open_workers(workers: int | None, dask_address: str | None, *, in_processes: bool = False) -> Workers:
+    """The workers that --workers and --dask ask for: threads or processes of this machine, or a Dask cluster."""
+    from manyheads.sweep import dask, processes, threads
+
+    if dask_address is None:
+        return processes(workers) if in_processes else threads(workers)
+    refuse("workers", workers, because="the Dask cluster has its own workers")
+    return dask(dask_address)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outputs:
+    """Files to write, each whole or not at all."""
+
+    output: Output = None
+    """Where to write the layer (.safetensors). It is written whatever the verdict."""
+    save_graph: File = None
+    """Where to write the graph (.csv, .tsv)."""
+    save_embedding: File = None
+    """Where to write the embedding (.npy, .safetensors)."""
+    force: Force = False
+
+    @property
+    def paths(self) -> list[Path]:
+        """The files asked for."""
+        return [path for path in (self.output, self.save_graph, self.save_embedding) if path is not None]
+
+    def check(self) -> None:
+        """Refuse before the work the files that could not be written after it."""
+        from manyheads.files import check_writable
+
+        require_ending("--output", self.output, (".safetensors",))
+        require_ending("--save-graph", self.save_graph, (".csv", ".tsv"))
+        require_ending("--save-embedding", self.save_embedding, (".npy", ".safetensors"))
+        if len({path.absolute() for path in self.paths}) < len(self.paths):
+            raise InputError("two of the files to write have the same name")
+        for path in self.paths:
+            check_writable(path, force=self.force)
+
+    def write(self, problem: Problem, layer: Layer | None, provenance: Mapping[str, str | int]) -> list[Path]:
+        """Write the files that were asked for; without a layer, only graph and embedding.
+
+        Returns:
+            The files that were written.
+        """
+        from manyheads.files import write_embedding, write_graph, write_layer
+
+        written = []
+        if self.output is not None and layer is not None:
+            write_layer(self.output, layer, provenance=provenance, force=self.force)
+            written.append(self.output)
+        if self.save_graph is not None:
+            write_graph(self.save_graph, problem.graph, force=self.force)
+            written.append(self.save_graph)
+        if self.save_embedding is not None:
+            write_embedding(self.save_embedding, problem.rows, force=self.force)
+            written.append(self.save_embedding)
+        return written
+
+
+def require_ending(option: str, path: Path | None, allowed: tuple[str, ...]) -> None:
+    """Refuse a file whose name does not end as its format demands."""
+    if path is not None and path.suffix not in allowed:
+        endings = " or ".join([", ".join(allowed[:-1]), allowed[-1]] if len(allowed) > 1 else allowed)
+        raise InputError(f"{option} must end in {endings}, not as {path.name!r} does")

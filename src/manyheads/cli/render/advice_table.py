@@ -1,0 +1,241 @@
+"""Tables of advice: plans, the relations that fit, the d_model that is needed, retrieval bounds, and audits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from manyheads.bounds.head_bounds import FewerHeads, RetrievalBounds
+from manyheads.bounds.shape import Architecture
+from manyheads.cli.render.answer import in_heads, pairs_table, shown_notes
+from manyheads.layer.rules import MAX, Rule
+from manyheads.planning import AdviceCheck, Plan, Promise, RelationsThatFit, WidthNeeded
+from manyheads.planning.guarantee import ROWS
+from manyheads.planning.model_audit import REACH, Audit, WeightGeometry
+from manyheads.problem.graph_kinds import RELATION_SLOPE
+
+
+def shown_plan(advice: Plan, context_length: int) -> list[RenderableType]:
+    """A plan: what is impossible, likely and guaranteed, the recommended split, its alternatives and its cost."""
+    predicted, best, cost = advice.predicted, advice.recommended, cost_of(advice, context_length)
+    margin = "" if advice.margin_bound is None else f", < {advice.margin_bound:.3g} (margin 1/(2·d_model))"
+    weights, products = cost["parameters"], cost["multiply_adds"]
+    rows = [
+        ("impossible", f"D_K < {advice.bit_bound:.3g} (bit budget){margin}"),
+        ("regime", f"{advice.regime.name}: D_K grows as {advice.regime.form}"),
+        ("laws", f"D_K {advice.freedom_law:.0f} (degrees of freedom), {advice.paper_law:.0f} (the paper's fit)"),
+        ("predicted", f"D_K* {predicted.key_budget:.0f}, from {predicted.low:.0f} to {predicted.high:.0f} in 9 of 10"),
+        ("guaranteed", _guaranteed(advice)),
+        ("recommended", f"{in_heads(best.heads, best.key_width)}, D_K {best.key_budget}: {advice.reason}"),
+        *(("or", _alternative(one.heads, one.key_width, one.loss)) for one in advice.alternatives),
+        *_friendly(advice),
+        *_grouped(advice),
+        (
+            "cost",
+            f"{weights:,} weights, {products:,} multiply-adds for {context_length} items, "
+            f"D_Q + D_K {2 * best.key_budget}",
+        ),
+    ]
+    return [pairs_table(rows), *shown_notes(advice.notes)]
+
+
+def cost_of(advice: Plan, context_length: int) -> dict[str, int]:
+    """The weights and multiply-adds of the recommended layer."""
+    shape = advice.shape
+    return {
+        "context_length": context_length,
+        "parameters": shape.parameters,
+        "multiply_adds": shape.multiply_adds(context_length),
+    }
+
+
+def shown_promise(promise: Promise | None) -> list[RenderableType]:
+    """The embedding's incoherence, and the matching sizes at which the constructions work on it."""
+    if promise is None:
+        return []
+    worst = promise.worst
+    profile = f"ε_d {worst.epsilon:.3g}, ρ {worst.rho:.3g}, γ {worst.gamma:.3g} over sets of {worst.matching_size}"
+    if promise.matching_size is None:
+        says = f"nothing: no width works at any matching size of {', '.join(map(str, promise.tried))}"
+    else:
+        says = f"matchings of {promise.matching_size} in {promise.heads} heads, once these are wide enough"
+    return [pairs_table([("incoherence", profile), ("constructions promise", says)])]
+
+
+def shown_checks(checks: Sequence[AdviceCheck]) -> list[RenderableType]:
+    """The splits that were trained, and whether the advice held."""
+    if not checks:
+        return []
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    table.add_column("trained")
+    for name in ("heads", "width", "D_K", "F1"):
+        table.add_column(name, justify="right")
+    for check in checks:
+        mean = "unfinished" if check.mean is None else f"{check.mean:.4f}"
+        table.add_row(check.name, str(check.heads), str(check.key_width), str(check.key_budget), mean)
+    verdict = "the advice held" if checks[0].reached else "the advice did not hold: F1 stayed below 0.99"
+    return [Text(), table, Text(verdict, style="bold")]
+
+
+def shown_relations(answer: RelationsThatFit, *, bits: float) -> list[RenderableType]:
+    """The number of relations that fit into given heads."""
+    shape, other = answer.shape, _other_rule(answer.rule)
+    each = "head" if answer.guaranteed_by_heads else "dimension of the keys"
+    proved = f"{answer.guaranteed:,} relations: one for each {each}, {ROWS}" if answer.guaranteed is not None else ""
+    storage = f"{bits:g} bits in each of {shape.parameters:,} weights"
+    rows = [
+        ("impossible", impossible(answer.impossible_beyond, answer.items, storage)),
+        (
+            "likely",
+            f"{answer.likely:,} relations: the degrees-of-freedom law, an estimate for rows like random ones{other}",
+        ),
+        (
+            "paper's law",
+            f"{answer.paper_law:,} relations: D_K·d_model/({RELATION_SLOPE}·log2 m), read backwards{other}",
+        ),
+        ("guaranteed", proved or str(answer.unproved)),
+    ]
+    sides = f"D_K {shape.query_budget}"
+    if shape.groups != shape.heads:
+        sides = f"D_Q {shape.query_budget}, D_K {shape.key_budget}"
+    head = f"{in_heads(shape.heads, shape.key_width)}, {sides}, d_model {shape.d_model}, {answer.items:,} items"
+    return [Text(head), pairs_table(rows)]
+
+
+def shown_width(answer: WidthNeeded) -> list[RenderableType]:
+    """The d_model that a key budget needs."""
+    other = _other_rule(answer.rule)
+    likely = "no d_model" if answer.likely_from is None else f"d_model {answer.likely_from:,}"
+    rows = [
+        ("impossible below", f"d_model {answer.impossible_below:,}: the bit budget"),
+        ("likely from", f"{likely}: the degrees-of-freedom law at its best split{other}"),
+        ("paper's law", f"d_model {answer.paper_law:,}: slope·m'·log2 m/D_K{other}"),
+    ]
+    head = f"{answer.relations:,} relations among {answer.items:,} items in a key budget of D_K {answer.key_budget}"
+    return [Text(head), pairs_table(rows)]
+
+
+def impossible(relations: int, items: int, bits: str) -> str:
+    """What a number of bits rules out: nothing where they leave room for every pair."""
+    if relations == items * (items - 1):
+        return f"nothing: {bits} tell all graphs on {items:,} items apart"
+    return f"more than {relations:,} relations among {items:,} items: {bits}"
+
+
+def shown_retrieval(bounds: RetrievalBounds) -> list[RenderableType]:
+    """The bounds of arXiv 2510.06662 for one task, in its symbols where it states no constant."""
+    dimension, length = bounds.dimension, bounds.length
+    enough = in_heads(bounds.sufficient_heads, bounds.sufficient_width)
+    width = f"{length:,}·d" if bounds.memorising_width is None else f"{bounds.memorising_width:,}"
+    rows = [
+        ("sufficient", f"{enough}: M > C/ε^γ, whatever the length"),
+        *((in_heads(one.heads, bounds.width), _fewer(one)) for one in bounds.fewer),
+        ("one that memorises", f"1 head of width T·d = {width}: M > C/ε^(1+γ)"),
+    ]
+    notes = [
+        f"the theorems ask that every S_i has at least {bounds.least_subset} of the {length} tokens, a quarter",
+        "M counts the parameters of the two MLPs; C, γ and the constant in Ω depend on f_i and F0 and are not stated",
+    ]
+    if bounds.fewer:
+        notes.append("that L layers of h heads do where L·h ≥ D is the paper's conjecture, not a theorem")
+    things = f"{dimension} thing{'' if dimension == 1 else 's'}"
+    head = f"retrieve {things} from {length:,} tokens, with an error of at most ε"
+    return [Text(head), pairs_table(rows), *shown_notes(notes)]
+
+
+def shown_audit(report: Audit) -> list[RenderableType]:
+    """A model's shape, the laws, and what they say of its split and of shared keys."""
+    model, shape = report.architecture, report.architecture.shape
+    best = in_heads(report.best_heads, shape.query_budget // report.best_heads)
+    held = f"{report.by_best_split / max(1, report.without_sharing):.2f} times as many"
+    near = "near the recommended one" if report.is_near_best else "not the recommended one"
+    rows = [
+        ("layers", f"{model.layers}, all alike"),
+        ("shape", f"{in_heads(shape.heads, shape.key_width)}, d_model {shape.d_model}"),
+        ("key budget", f"D_Q {shape.query_budget:,}, D_K {shape.key_budget:,} ({shape.groups} key heads)"),
+        ("impossible", impossible(report.by_bits, report.items, "16 bits a weight")),
+        (
+            "likely",
+            f"{report.by_freedom:,} relations, {report.by_freedom / report.items:.3g} an item: degrees-of-freedom law",
+        ),
+        ("paper's law", f"{report.by_paper:,} relations"),
+        ("split", f"{near}: {best} would hold {held}"),
+    ]
+    if shape.groups < shape.heads:
+        saved = 1 - shape.groups / shape.heads
+        lost = f"costs {report.sharing_loss:.0%} of the relations and saves {saved:.0%} of the keys"
+        rows.append(("sharing", f"{shape.heads // shape.groups} query heads a key head {lost}, by the law"))
+    rows += [("source", model.source), ("reach", REACH)]
+    return [Text(model.name, style="bold"), pairs_table(rows)]
+
+
+def shown_geometry(architecture: Architecture, geometry: WeightGeometry) -> list[RenderableType]:
+    """The geometry of a model's embedding, and a row for the heads of each layer."""
+    embedding, profile = geometry.embedding, geometry.embedding.profile
+    rows = [
+        ("embedding", f"{embedding.rows:,} rows, {embedding.sampled:,} of them measured"),
+        (
+            "anisotropy",
+            f"mean cosine {embedding.mean_cosine:.3f}, {embedding.mean_share:.1%} of the length along the mean",
+        ),
+        ("effective rank", f"{embedding.effective_rank:.0f} of {profile.d_model}"),
+        (
+            "incoherence",
+            f"ρ {profile.rho:.3g} over sets of {profile.matching_size}; Gaussian rows {embedding.random_rho:.3g}",
+        ),
+    ]
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for name in ("layer", "effective rank, least … most of d_k", "raw score/√d_k, 1 % … 99 %, median head"):
+        table.add_column(name, justify="right")
+    for number in range(architecture.layers):
+        here = [head for head in geometry.heads if head.layer == number]
+        ranks = [head.effective_rank for head in here]
+        low, high = (float(np.median([head.scores[place] for head in here])) for place in (0, -1))
+        table.add_row(
+            str(number), f"{min(ranks):.1f} … {max(ranks):.1f} of {architecture.key_width}", f"{low:.3g} … {high:.3g}"
+        )
+    return [Text(), pairs_table(rows), table]
+
+
+def _guaranteed(advice: Plan) -> str:
+    proof = advice.guaranteed
+    return str(advice.unproved) if proof is None else f"D_K {proof.key_budget:,}: {proof.proof}"
+
+
+def _alternative(heads: int, key_width: int, loss: float) -> str:
+    change = f"{loss:.0%} fewer" if loss >= 0 else f"{-loss:.0%} more"
+    return f"{in_heads(heads, key_width)}: holds {change} relations by the law"
+
+
+def _friendly(advice: Plan) -> list[tuple[str, str]]:
+    """The split into key widths that are multiples of the number given, and its price."""
+    if advice.friendly is None or advice.price is None:
+        return []
+    friendly = advice.friendly
+    shape = f"{in_heads(friendly.heads, friendly.key_width)}, D_K {friendly.key_budget}"
+    return [("friendly", f"{shape}: {advice.price:+.0%}")]
+
+
+def _grouped(advice: Plan) -> list[tuple[str, str]]:
+    """The layer with shared key heads."""
+    if advice.grouped is None:
+        return []
+    shape = advice.grouped
+    sides = f"D_Q {shape.query_budget}, D_K {shape.key_budget}, {shape.parameters:,} weights"
+    return [("grouped", f"{in_heads(shape.heads, shape.key_width)}, {shape.groups} for keys: {sides}")]
+
+
+def _fewer(one: FewerHeads) -> str:
+    layers = f"may do in {one.layers} layers"
+    if not one.exponent:
+        return f"the bound says nothing before T = {one.from_length:,}; {layers}"
+    return f"M = Ω(ε^−{one.exponent:.3g}), the exponent growing with T; {layers}"
+
+
+def _other_rule(rule: Rule) -> str:
+    """The laws are measured for the rule max."""
+    return "" if rule is MAX else f"; for the rule max, and {rule} takes more"

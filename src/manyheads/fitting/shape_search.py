@@ -1,0 +1,272 @@
+"""Searches over shapes: the smallest key budget that certifies in a given time, or the best split of a given budget."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+
+from manyheads.certificate import Certificate
+from manyheads.fitting.descent import (
+    DescentResult,
+    Engine,
+    Weights,
+    fewer_heads_start,
+    narrowed_start,
+    random_start,
+    shrunk_start,
+)
+from manyheads.fitting.layer_fit import CHAIN, MappedProblem
+from manyheads.fitting.options import FitOptions, ShapeTrial, Start, suitable_descent
+from manyheads.fitting.shapes import least_key_budget, predicted_shape, require_possible, splits
+from manyheads.layer.layer import Layer
+from manyheads.problem.problem import Problem
+
+SECONDS = 60.0  # of a search without a time limit
+SPLIT_TRIALS = 3  # trials of every split of a given key budget
+FIRST_STEP = 0.2  # a budget that certifies is undercut by this part at first
+ROUND = 8  # splits to try before the step is halved
+RECENT = 4 * ROUND  # the last trials, whose failures count in the order of a round
+HOPELESS = 1.5  # wrong pairs for each relation; a failure with more is not continued
+NARROWEST = 1.5  # a certified width is narrowed by at most this factor
+# The cost by which a round orders its splits is the sum of |ln(heads / best heads)|, of WRONG_WEIGHT · ln(1 + pairs
+# wrong in the last failure) / WRONG_SCALE, and of a random number with the mean JITTER.
+WRONG_WEIGHT, WRONG_SCALE, JITTER = 0.3, 3, 0.3
+
+
+@dataclass(frozen=True, eq=False)
+class FitSearchResult:
+    """The result of a search.
+
+    Attributes:
+        layer: The best layer that certified, or None.
+        certificate: Its certificate, or None.
+        best: The trial that the layer comes from, or None.
+        trials: Every trial, in the order of their ends.
+        seconds: The duration of the search.
+    """
+
+    layer: Layer | None
+    certificate: Certificate | None
+    best: ShapeTrial | None
+    trials: tuple[ShapeTrial, ...]
+    seconds: float
+
+
+class FitSearch:
+    """Trials on one problem, as many at once as there are workers, until the time is up."""
+
+    def __init__(self, problem: Problem, options: FitOptions) -> None:
+        self.graph, self.d_model, self.options = problem.graph, problem.d_model, options
+        self.inner = MappedProblem.of(problem, options)
+        self.descent = options.descent or suitable_descent(problem.items, problem.d_model)
+        self.workers = options.workers or os.cpu_count() or 1
+        self.begun = time.monotonic()
+        self.deadline = self.begun + (options.time_limit or SECONDS)
+        self.trials: list[ShapeTrial] = []
+        self.best: tuple[ShapeTrial, Layer, Certificate] | None = None
+        self._spare: dict[tuple[int, int], Weights] = {}  # of certified shapes; one smaller shape may start from each
+
+    def run(
+        self, shapes: Iterator[tuple[int, int]], better: Callable[[ShapeTrial, ShapeTrial], bool]
+    ) -> FitSearchResult:
+        """Try one shape after another. `shapes` may choose the next one by the trials so far, in self.trials."""
+        running: set[Future[tuple[ShapeTrial, DescentResult, Layer | None, Certificate | None]]] = set()
+        serial = 0
+        with ThreadPoolExecutor(self.workers) as pool:
+            try:
+                while time.monotonic() < self.deadline:
+                    while len(running) < self.workers and (shape := next(shapes, None)) is not None:
+                        running.add(pool.submit(self._attempt, *shape, self.options.seed + serial))
+                        serial += 1
+                    if not running:
+                        break
+                    done, running = wait(running, return_when=FIRST_COMPLETED)
+                    for future in done:
+                        self._take(*future.result(), better)
+            finally:
+                self.deadline = 0.0  # the trials that still run end at their next look
+        for future in running:
+            self._take(*future.result(), better)
+        best, layer, certificate = self.best or (None, None, None)
+        return FitSearchResult(layer, certificate, best, tuple(self.trials), time.monotonic() - self.begun)
+
+    def _take(
+        self,
+        trial: ShapeTrial,
+        result: DescentResult,
+        layer: Layer | None,
+        certificate: Certificate | None,
+        better: Callable[[ShapeTrial, ShapeTrial], bool],
+    ) -> None:
+        self.trials.append(trial)
+        if trial.certified:
+            self._spare[trial.heads, trial.key_width] = result.weights
+        if layer is not None and certificate is not None and (self.best is None or better(trial, self.best[0])):
+            self.best = trial, layer, certificate
+        if self.options.report is not None:
+            self.options.report(trial)
+
+    def _attempt(
+        self, heads: int, key_width: int, seed: int
+    ) -> tuple[ShapeTrial, DescentResult, Layer | None, Certificate | None]:
+        """A chain of attempts at one shape: the first from a start, each next from the shrunk weights of the last."""
+        start, weights = self._start(heads, key_width, seed)
+        for _ in range(CHAIN):
+            result = Engine(
+                self.graph, self.inner.rows, heads=heads, key_width=key_width, descent=self.descent,
+                ratio=self.inner.ratio(heads), progress=self.options.progress, begun=self.begun, deadline=self.deadline,
+            ).run(weights)  # fmt: skip
+            if result.separated or self._hopeless(result) or time.monotonic() >= self.deadline:
+                break
+            weights = shrunk_start(result.weights)
+        layer, certificate = self.inner.judge(result) if result.separated else (None, None)
+        certified = certificate is not None and certificate.holds
+        margin = certificate.normalised_margin if certificate is not None else math.nan
+        seconds = time.monotonic() - self.begun
+        trial = ShapeTrial(heads, key_width, seed, start, certified, result.wrong, margin, result.steps, seconds)
+        return (trial, result, layer, certificate) if certified else (trial, result, None, None)
+
+    def _start(self, heads: int, key_width: int, seed: int) -> tuple[Start, Weights]:
+        """The weights of a larger certified shape cut down to this one, if some are unused; else random weights."""
+        wider = min(
+            (width for h, width in list(self._spare) if h == heads and key_width < width <= NARROWEST * key_width),
+            default=0,
+        )
+        if (weights := self._spare.pop((heads, wider), None)) is not None:
+            return "narrowed", narrowed_start(weights, key_width=key_width)
+        if (weights := self._spare.pop((heads + 1, key_width), None)) is not None:
+            return "fewer heads", fewer_heads_start(weights)
+        return "random", random_start(self.d_model, heads=heads, key_width=key_width, seed=seed)
+
+    def cuts(self, target: int, only_heads: int | None) -> list[tuple[int, int]]:
+        """Shapes below the best budget to which a certified shape with unused weights can be cut down."""
+        spare = sorted(self._spare)
+        narrower = [
+            (heads, min(width - 1, max(target // heads, math.ceil(width / NARROWEST)))) for heads, width in spare
+        ]
+        fewer = [(heads - 1, width) for heads, width in spare]
+        best = self.best[0].key_budget if self.best else 0
+        return [
+            (heads, width)
+            for heads, width in chain(narrower, fewer)
+            if heads and width and heads * width < best and only_heads in (None, heads)
+        ]
+
+    def splits(self, budget: int) -> list[tuple[int, int]]:
+        """The splits of a budget that the rule allows."""
+        return [shape for shape in splits(budget, self.d_model) if shape[0] <= self.inner.most_heads]
+
+    def _hopeless(self, result: DescentResult) -> bool:
+        return result.wrong > HOPELESS * max(1, self.graph.relations)
+
+
+def smallest_fit(
+    problem: Problem, *, options: FitOptions, max_budget: int | None = None, heads: int | None = None
+) -> FitSearchResult:
+    """Search for the smallest key budget that certifies within the time limit.
+
+    The first budget is the one that the degrees of freedom predict. A budget that certifies is undercut by a fifth,
+    then by less, in the end by one. Each time several splits into heads near the best so far are tried.
+
+    Args:
+        problem: The graph to hold and the rows of its items.
+        options: The seed, and what has a default.
+        max_budget: The largest key budget to try; by default one for each relation, or the predicted budget where that
+            is larger.
+        heads: Only layers with this number of heads.
+
+    Returns:
+        The layer with the smallest key budget that certified, or none, and every trial.
+
+    Raises:
+        InputError: As `fit`.
+    """
+    require_possible(problem, key_budget=max_budget)
+    search = FitSearch(problem, options)
+    return search.run(
+        _downwards(search, max_budget=max_budget, only_heads=heads),
+        lambda one, other: one.key_budget < other.key_budget,
+    )
+
+
+def best_split(problem: Problem, *, key_budget: int, options: FitOptions) -> FitSearchResult:
+    """Split a key budget into heads in every way that nearly uses it up; the widest normalised margin wins.
+
+    Args:
+        problem: The graph to hold and the rows of its items.
+        key_budget: D_K, the sum of the heads' widths.
+        options: The seed, and what has a default.
+
+    Returns:
+        The layer with the widest normalised margin, or none that certified, and every trial.
+
+    Raises:
+        InputError: As `fit`.
+    """
+    require_possible(problem, key_budget=key_budget)
+    search = FitSearch(problem, options)
+    return search.run(
+        iter(search.splits(key_budget) * SPLIT_TRIALS),
+        lambda one, other: one.normalised_margin > other.normalised_margin,
+    )
+
+
+def _downwards(search: FitSearch, *, max_budget: int | None, only_heads: int | None) -> Iterator[tuple[int, int]]:
+    """Shapes with smaller and smaller budgets; each is chosen by the trials so far."""
+    rng = np.random.default_rng(search.options.seed)
+    least = least_key_budget(search.graph, search.d_model)
+    target, centre = predicted_shape(search.graph, search.d_model)
+    if only_heads is not None:
+        target, centre = predicted_shape(search.graph, search.d_model, heads=only_heads)
+    # a head of width 1 for each relation always works on distinct rows of length one, so no search needs more
+    most = max(target, search.graph.relations) if max_budget is None else max_budget
+    target = max(least, min(target, most))
+    step = growth = FIRST_STEP
+    while True:
+        shapes = search.splits(target) if only_heads is None else _with_heads(only_heads, target, search.d_model)
+        if not shapes:
+            return
+        for shape in [*search.cuts(target, only_heads), *_likeliest(shapes, search.trials, centre, rng)]:
+            if search.best is not None and search.best[0].key_budget <= target:
+                break
+            yield shape
+        best = search.best and search.best[0]
+        if best is not None and best.key_budget <= target:  # it certified: undercut it by the same part
+            centre = best.heads
+            target = best.key_budget - max(1, round(step * best.key_budget))
+        elif best is None:  # nothing has certified yet: a larger budget, by a growing part
+            grown = target + max(1, round(growth * target))
+            target, growth = min(grown, most), min(2 * growth, 1.0)
+        else:  # nothing below the best certified: undercut it by half the part
+            step /= 2
+            target = best.key_budget - max(1, round(step * best.key_budget))
+        if target < least:
+            return
+
+
+def _with_heads(heads: int, budget: int, d_model: int) -> list[tuple[int, int]]:
+    """The shape with this number of heads within the budget, if there is one."""
+    return [(heads, min(budget // heads, d_model))] if budget >= heads else []
+
+
+def _likeliest(
+    shapes: list[tuple[int, int]], trials: list[ShapeTrial], centre: int, rng: np.random.Generator
+) -> list[tuple[int, int]]:
+    """The ROUND shapes with the least cost: near the best head count, with few wrong pairs in the last failure."""
+
+    def cost(shape: tuple[int, int]) -> float:
+        heads = shape[0]
+        wrong = [trial.wrong for trial in trials[-RECENT:] if trial.heads == heads and not trial.certified]
+        distance = abs(math.log(heads / centre))
+        return (
+            distance + WRONG_WEIGHT * math.log1p(min(wrong, default=0)) / WRONG_SCALE + float(rng.exponential(JITTER))
+        )
+
+    return sorted(shapes, key=cost)[:ROUND]

@@ -1,0 +1,151 @@
+"""`manyheads fit`: one shape, a key budget, the smallest, growth; tables, JSON, files and bad input."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from manyheads import Graph, certify, gaussian, read_layer
+from manyheads.cli import main
+from manyheads.files import read_embedding, read_graph, read_provenance, write_embedding, write_graph
+from manyheads.problem.problem import Problem
+
+PROBLEM = ["--graph", "permutation:48", "--embedding", "gaussian:16"]
+FIT = ["fit", *PROBLEM]
+
+
+@pytest.fixture(autouse=True)
+def _in_a_new_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+
+
+def test_one_shape_is_fitted_certified_and_written(capsys: pytest.CaptureFixture[str]) -> None:
+    files = ["-o", "layer.safetensors", "--save-graph", "graph.csv", "--save-embedding", "rows.npy"]
+    assert main([*FIT, "--heads", "3", "--key-width", "4", *files, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["certificate"]["verdict"] == "holds"
+    assert (told["layer"]["heads"], told["layer"]["key_width"], told["map"]) == (3, 4, "none")
+    assert {"wrong", "margin", "seconds", "step"} <= set(told["trace"][0])
+    layer, graph, rows = read_layer("layer.safetensors"), read_graph("graph.csv"), read_embedding("rows.npy")
+    assert certify(layer, Problem(graph, rows)).holds
+    assert read_provenance("layer.safetensors")["construction"] == "fit"
+    again = ["certify", "layer.safetensors", "--graph", "graph.csv", "--embedding", "rows.npy"]
+    assert main(again) == 0
+    capsys.readouterr()
+    # warm start on a graph that has changed
+    changed = graph.targets.copy()
+    changed[[1, 2]] = changed[[2, 1]]
+    write_graph("changed.csv", Graph(48, graph.sources, changed))
+    grown = ["fit", "--graph", "changed.csv", "--embedding", "rows.npy"]
+    assert main([*grown, "--warm-start", "layer.safetensors", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["layer"]["key_budget"] == 12
+
+
+def test_a_shape_left_open_comes_from_the_laws(capsys: pytest.CaptureFixture[str]) -> None:
+    for given, budget in (([], 12), (["--heads", "2"], 12), (["--key-width", "4"], 12)):
+        assert main([*FIT, *given, "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["layer"]["key_budget"] == pytest.approx(budget, abs=4)
+
+
+def test_a_shape_too_small_is_a_no(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*FIT, "--heads", "1", "--key-width", "2", "--restarts", "1", "--steps", "100"]) == 1
+    said = capsys.readouterr().out
+    assert said.startswith("refuted: it misses")
+    assert "fitted     1 attempt" in said or "fitted  1 attempt" in said
+
+
+def test_the_smallest_and_the_best_split_show_what_was_tried(capsys: pytest.CaptureFixture[str]) -> None:
+    search = ["--time-limit", "1.5", "--workers", "1", "-o", "small.safetensors", "--force"]
+    assert main([*FIT, "--smallest", *search, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    smallest = min(tried["key_budget"] for tried in told["trials"] if tried["certified"])
+    assert read_layer("small.safetensors").key_budget == told["layer"]["key_budget"] == smallest
+    assert told["seconds"] < 5
+    assert main([*FIT, "--key-budget", "12", *search]) == 0
+    shown = capsys.readouterr().out
+    assert "widest margin: D_K" in shown
+    assert "holds: it recognises every relation" in shown
+    assert read_layer("small.safetensors").key_budget in (11, 12)
+
+
+def test_softmax_is_certified_for_its_contexts(capsys: pytest.CaptureFixture[str]) -> None:
+    problem = ["--graph", "permutation:32", "--embedding", "gaussian:24", "--rule", "softmax"]
+    assert main(["fit", *problem, "--heads", "1", "--key-width", "20", "--context-length", "8"]) == 0
+    assert "every context of length 8" in capsys.readouterr().out
+
+
+def test_a_dominant_direction_is_whitened_away_and_both_profiles_told(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = gaussian(48, 16, seed=0) + np.float32(2)
+    write_embedding("rows.npy", rows)
+    problem = ["--graph", "permutation:48", "--embedding", "rows.npy"]
+    assert main(["fit", *problem, "--heads", "3", "--key-width", "5", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["map"] == "whiten"
+    assert told["incoherence"]["after"]["rho"] < told["incoherence"]["before"]["rho"] / 4
+
+
+BAD = [
+    (["--heads", "0", "--key-width", "2"], "--heads is at least 1"),
+    (["--heads", "2", "--key-width", "0"], "--key-width is at least 1, not 0"),
+    (["--key-width", "0"], "--key-width is at least 1, not 0"),
+    (["--workers", "100000"], "--workers is at most 1024, not 100000"),
+    (["--key-budget", "12", "--smallest"], "give one of them"),
+    (["--key-budget", "12", "--heads", "3"], "--key-budget finds the split"),
+    (["--smallest", "--key-width", "3"], "--smallest finds the key width"),
+    (["--max-key-budget", "9"], "--max-key-budget goes with --smallest"),
+    (["--smallest", "--warm-start", "x.safetensors"], "keeps the shape"),
+    (["--smallest", "--restarts", "3"], "try until their time is up"),
+    (["--warm-start", "x.safetensors", "--heads", "2"], "keeps the shape"),
+    (["--warm-start", "x.safetensors"], "x.safetensors does not exist"),
+    (["--time-limit", "0"], "positive number of seconds"),
+    (["--matching-size", "4"], "fit has no option --matching-size"),
+    (["--threshold", "best"], "fit has no option --threshold"),
+    (["--no-certify"], "fit has no option --no-certify"),
+    (["--rule", "softmax"], "give the context length"),
+    (["--context-length", "8"], "every length"),
+    (["--smallest", "--max-key-budget", "0"], "--max-key-budget is at least 1, not 0"),
+    (["--seed", "-1"], "--seed is a whole number from 0 on"),
+]
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"), BAD, ids=lambda part: " ".join(part) if isinstance(part, list) else ""
+)
+def test_bad_input_is_one_sentence(options: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*FIT, *options, "-o", "never.safetensors"]) == 2
+    told, said = capsys.readouterr()
+    assert told == ""
+    assert said.startswith("manyheads: ")
+    assert said.count("\n") == 1
+    assert sentence in said
+    assert not Path("never.safetensors").exists()
+
+
+def test_growth_keeps_the_rule(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*FIT, "--heads", "3", "--key-width", "5", "-o", "layer.safetensors"]) == 0
+    words = ["--warm-start", "layer.safetensors", "--rule", "softmax", "--context-length", "8"]
+    capsys.readouterr()
+    assert main([*FIT, *words]) == 2
+    assert "keeps the rule of its layer, max" in capsys.readouterr().err
+
+
+def test_a_graph_below_the_bit_budget_is_refused_with_the_bound(capsys: pytest.CaptureFixture[str]) -> None:
+    problem = ["--graph", "random:200:9000", "--embedding", "gaussian:4"]
+    assert main(["fit", *problem, "--heads", "2", "--key-width", "4"]) == 2
+    assert "is below the bit budget" in capsys.readouterr().err
+
+
+def test_identical_rows_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = gaussian(6, 4, seed=0)
+    rows[4] = rows[1]
+    write_embedding("rows.npy", rows)
+    Path("graph.csv").write_text(
+        '# item: "Paris"\n# item: "Rome"\n# item: "Oslo"\n# item: "a"\n# item: "b"\n# item: "c"\nRome,Oslo\n'
+    )
+    problem = ["--graph", "graph.csv", "--embedding", "rows.npy"]
+    assert main(["fit", *problem, "--heads", "1", "--key-width", "4"]) == 2
+    assert "rows 1 and 4 of the embedding (Rome and b) are identical" in capsys.readouterr().err

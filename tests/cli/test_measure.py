@@ -1,0 +1,205 @@
+"""`manyheads measure`: the answer, the picture, what it says while it runs and when it is stopped, and bad input."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from matplotlib.image import imread
+from rich.console import Console
+from support.commands import refused
+
+from manyheads import Store, gaussian, permutation_graph, write_embedding, write_graph
+from manyheads.capacity import Bracket, Goal, MeasureProgress, Point
+from manyheads.cli import main
+from manyheads.cli.render.progress import watch_line, watch_table, watching
+
+PROTOCOL = ["--context-length", "8", "--steps", "3000", "--seeds", "3", "--goal", "0.9", "--heads", "1,2,4"]
+SMALL = ["measure", "--graph", "permutation:16", "--embedding", "gaussian:8", *PROTOCOL]
+
+
+@pytest.fixture(autouse=True)
+def _in_a_new_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+
+
+def test_the_answer_the_store_and_the_picture(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*SMALL, "--picture", "curve"]) == 0
+    told, said = capsys.readouterr()
+    assert said == ""
+    assert told.startswith("D_K* = ")
+    assert max(map(len, told.splitlines())) <= 80
+    assert sorted(os.listdir()) == ["curve.png", "curve.svg", "manyheads.db", "manyheads.db.lock"]
+    assert imread("curve.png").std() > 0.05  # something is drawn
+    # again: nothing is trained, and machines are told the same
+    assert main([*SMALL, "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert told.startswith(f"D_K* = {facts['key_budget']}\n")
+    assert facts["complete"]
+    assert facts["low"] <= facts["key_budget"]
+    assert facts["heads_low"] <= facts["heads"] <= facts["heads_high"]
+    assert 0 < facts["runs"] <= facts["grid"]
+    assert {"heads", "key_width", "key_budget", "scores"} == set(facts["curve"][0])
+    # a picture is not overwritten, and nothing is trained before that is said
+    assert main([*SMALL, "--seeds", "4", "--picture", "curve"]) == 2
+    assert "already exists" in capsys.readouterr().err
+
+
+def test_files_of_the_users_own_are_measured(capsys: pytest.CaptureFixture[str]) -> None:
+    write_graph("graph.csv", permutation_graph(16, seed=0))
+    write_embedding("rows.npy", gaussian(16, 8, seed=1))
+    words = ["measure", "--graph", "graph.csv", "--embedding", "rows.npy", *PROTOCOL, "--heads", "2", "--json"]
+    assert main(words) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["run"]["graph"].startswith("given:")
+    assert (facts["run"]["items"], facts["run"]["d_model"]) == (16, 8)
+    assert main(["measure", "--graph", "graph.csv", "--embedding", "gaussian:8", *PROTOCOL, "--max-runs", "2"]) == 1
+    assert "the same command goes on from here" in " ".join(capsys.readouterr().out.split())
+
+
+def test_what_is_undecided_is_not_called_impossible(capsys: pytest.CaptureFixture[str]) -> None:
+    words = [*SMALL[:5], "--context-length", "8", "--seeds", "3", "--heads", "2"]
+    assert main([*words, "--goal", "0.01", "--steps", "200", "--max-runs", "2"]) == 1  # any score would do
+    said = capsys.readouterr().out
+    assert said.startswith("undecided: no key budget has been seen to work yet\n")
+    assert "    2             ?" in said
+    assert main([*words, "--goal", "1", "--steps", "1"]) == 1  # no score will do
+    said = capsys.readouterr().out
+    assert said.startswith("no key budget tried works\n")
+    assert "\n    2       over 1" in said
+
+
+def test_every_kind_the_rules_exact_recovery_and_the_protocol(capsys: pytest.CaptureFixture[str]) -> None:
+    few = ["--max-runs", "4", "--steps", "200", "--json"]
+    for words, field, value in (
+        (["--graph", "regular:16:2"], "degree", 2),
+        (["--graph", "random:16:20"], "graph", "random:16:20"),
+        (["--embedding", "sparse-binary:8"], "embedding", "sparse-binary:8"),
+        (["--learning-rate", "0.01"], "learning_rate", 0.01),
+        (["--precision", "float64"], "precision", "float64"),
+        (["--rule", "softmax"], "rule", "softmax"),
+        (["--goal", "exact"], "stop_above", 1.0),
+    ):
+        assert main([*SMALL, *words, *few]) == 1
+        assert json.loads(capsys.readouterr().out)["run"][field] == value
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--graph", "permutation:4"], "8 distinct items cannot be drawn from 4"),
+        (["--heads", "1,0,x,4"], "these are no head counts: '0', 'x'"),
+        (["--heads", "some:4"], "head counts are a list such as"),
+        (["--heads", "all:2,3"], "head counts are a list such as"),
+        (["--seeds", "0"], "--seeds is at least 1"),
+        (["--goal", "most"], "--goal is a target F1"),
+        (["--goal", "1.5"], "at most 1"),
+        (["--goal", "exact", "--rule", "softmax"], "exact recovery is decided pair by pair"),
+        (["--graph", "regular"], "'regular' is not of the form regular:ITEMS:DEGREE"),
+        (["--graph", "permutaton:64"], "did you mean permutation:ITEMS?"),
+        (["--items", "64"], "measure has no option --items"),
+        (["--graph", "nowhere.csv"], "nowhere.csv"),
+        (["--embedding", "nowhere.npy"], "nowhere.npy"),
+        (["--labels", "names.txt"], "--labels does not apply"),
+        (["--tensor", "rows"], "--tensor does not apply"),
+        (["--steps", "0"], "steps must be at least 1"),
+        (["--max-runs", "0"], "--max-runs is at least 1, not 0"),
+        (["--time-limit", "0"], "--time-limit is a positive number of seconds, not 0"),
+        (["--workers", "0"], "at least one worker"),
+        (["--workers", "2", "--dask", "tcp://127.0.0.1:9"], "--workers does not apply"),
+        (["--picture", "nowhere/curve"], "no directory"),
+        (["--store", "nowhere/s.db"], "cannot be written"),
+        (["--store", "."], "not a manyheads store"),
+    ],
+)
+def test_bad_input_is_one_sentence(words: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*SMALL, *words]) == 2
+    told, said = capsys.readouterr()
+    assert told == ""
+    assert said.startswith("manyheads: ")
+    assert says in said
+    assert said.count("\n") == 1
+    assert os.listdir() == []
+
+
+def test_sizes_that_contradict_each_other_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "measure needs --graph and --embedding" in refused(["measure"], capsys)
+    write_embedding("rows.npy", gaussian(16, 8, seed=1))
+    words = ["measure", "--embedding", "rows.npy", "--graph", "permutation:17"]
+    assert "the graph has 17 items but the embedding has 16 rows" in refused(words, capsys)
+
+
+def test_a_second_measurement_on_the_same_store_is_told_who_is_there(capsys: pytest.CaptureFixture[str]) -> None:
+    with Store.write(Path("manyheads.db")):
+        assert main(SMALL) == 2
+    assert f"is being written by process {os.getpid()}" in capsys.readouterr().err
+
+
+def test_ctrl_c_says_what_is_stored_and_how_to_go_on() -> None:
+    assert main(SMALL) == 0
+    endless = [*SMALL, "--goal", "exact", "--steps", "100000000", "--workers", "2"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "manyheads", *endless],
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    ) as child:
+        while f'"pid": {child.pid},' not in Path("manyheads.db.lock").read_text():  # the store is open
+            time.sleep(0.05)
+            assert child.poll() is None
+        time.sleep(1)
+        clock = time.monotonic()
+        child.send_signal(signal.SIGINT)
+        _, said = child.communicate(timeout=10)
+    assert time.monotonic() - clock < 2
+    assert child.returncode == 130
+    with Store.read(Path("manyheads.db")) as store:
+        kept = len(store.records())
+    sentence = f"interrupted; {kept} results are in manyheads.db, and the same command goes on from there"
+    assert said.splitlines()[-1] == f"manyheads: {sentence}"
+
+
+WATCH = MeasureProgress(
+    trained=20,
+    left=40,
+    brackets={1: Bracket(3, None, 6), 2: Bracket(4, 6, 5), 4: Bracket(2, 3, None)},
+    points=(Point(1, 3, ((0, 0.5), (1, 0.6))), Point(2, 6, ((0, 1.0), (1, 1.0))), Point(4, 3, ((0, 0.995),))),
+    best=12,
+)
+
+
+def test_who_watches_sees_brackets_curves_and_the_time_left() -> None:
+    console = Console(width=80, file=io.StringIO(), record=True)
+    console.print(watch_table(WATCH, Goal(), seconds=10.0))
+    seen = console.export_text()
+    assert "20 runs done, about 40 to go, 0:00:20 left; smallest D_K that works so far 12" in seen
+    assert "3 < 6 ≤ …" in seen
+    assert "4 < 5 ≤ 6" in seen
+    assert "█" in seen
+    assert "▁" in seen
+
+
+def test_where_nobody_watches_there_is_a_line_now_and_then(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr("manyheads.cli.render.progress.time.monotonic", lambda: now[0])
+    with watching(Goal()) as report:
+        for _ in range(6):
+            now[0] += 4.0
+            report(WATCH)
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 2  # every ten seconds, looked at every four
+    assert all(line.startswith("measure: 20 runs done") for line in lines)
+
+
+def test_standing_without_a_rate_promises_no_time() -> None:
+    assert "left" not in watch_line(MeasureProgress(0, 40, {}, (), None), 0.0)

@@ -1,0 +1,150 @@
+"""`manyheads paper` on made-up rows."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from support.made_up import QUICK, made_up, roughly
+
+from manyheads.cli import main
+from manyheads.papers import CAPACITY, Rows, exhibit_names, needed, write_rows
+
+NAMES = exhibit_names(CAPACITY)
+
+
+@pytest.fixture(scope="module")
+def rows() -> Rows:
+    return Rows([made_up(run) for run in needed(NAMES, QUICK)], machine={"cpu": "made up"})
+
+
+def test_the_command_redraws_from_rows(rows: Rows, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "rows.jsonl.gz"
+    write_rows(file, rows, needed(NAMES, QUICK))
+    arguments = ["paper", "fig3", "--quick", "--from-rows", str(file), "--output", str(tmp_path / "out"), "--json"]
+    assert main(arguments) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert {claim["claim"] for claim in facts["claims"]} == {"3", "4"}
+    assert (tmp_path / "out" / "paper" / "fig3.png").exists()
+    assert "](paper/fig3.png)" in (tmp_path / "out" / "paper.md").read_text()
+
+
+def test_the_command_runs_what_is_missing_and_only_that(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    common = ["--quick", "--up-to", "64", "--steps", "50", "--seeds", "2", "--store", str(tmp_path / "p.db")]
+    common += ["--output", str(tmp_path / "out")]
+    assert main(["paper", "fig6", *common]) == 0
+    assert "0 of" in capsys.readouterr().err
+    assert main(["paper", "fig6", *common]) == 0
+    assert ", 0 are left" in capsys.readouterr().err
+    assert main(["paper", "list", *common]) == 0
+    shown = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("fig6"))
+    assert shown.split()[1] == shown.split()[2]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["fig7x"], "there is no 'fig7x' in the paper"),
+        (["fig3", "all"], "'all' cannot be combined with fig3"),
+        (["fig3", "--seeds", "1"], "seeds must be at least 2"),
+        (["claims", "--store", "nowhere.db"], "there is no store"),
+        (["fig3", "--from-rows", "nowhere"], "there are no rows"),
+    ],
+)
+def test_bad_input_is_one_sentence(
+    arguments: list[str],
+    sentence: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["paper", *arguments]) == 2
+    told = capsys.readouterr().err
+    assert sentence in told
+    assert told.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+OUTPUTS = [
+    (["--output", "/proc/x"], "/proc/x/paper cannot be made"),
+    (["--output", "afile"], "afile is not a directory"),
+    (["--output", "afile/deeper"], "afile is not a directory"),
+    (["--output", "holds-a-folder"], "paper.md cannot be written: it exists and is not a regular file"),
+    (["--save-rows", "/nonexistent/r.jsonl.gz"], "there is no directory /nonexistent"),
+    (["--save-rows", "/proc/r.jsonl.gz"], "the directory /proc is not writable"),
+    (["--save-rows", "afile"], "afile already exists"),
+]
+
+
+@pytest.mark.parametrize(("options", "sentence"), OUTPUTS, ids=[" ".join(options) for options, _ in OUTPUTS])
+def test_what_cannot_be_written_is_refused_before_anything_runs(
+    options: list[str],
+    sentence: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("manyheads.papers.reproduction.sweep", lambda *_, **__: pytest.fail("a run was begun"))
+    Path("afile").write_text("mine")
+    Path("holds-a-folder/paper.md").mkdir(parents=True)
+    assert main(["paper", "fig6", "--quick", *options]) == 2
+    told = capsys.readouterr().err
+    assert sentence in told
+    assert told.count("\n") == 1
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["afile", "holds-a-folder", "paper.md"]
+    assert Path("afile").read_text() == "mine"
+
+
+def test_saved_rows_are_replaced_with_force_only(
+    rows: Rows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also beside the page, in a folder that the command makes itself; page and pictures are drawn again and again."""
+    monkeypatch.setattr("manyheads.papers.reproduction.save", roughly)
+    monkeypatch.chdir(tmp_path)
+    write_rows(Path("rows.jsonl.gz"), rows, needed(NAMES, QUICK))
+    saved = Path("out/fig3.jsonl.gz")
+    command = ["paper", "fig3", "--quick", "--from-rows", "rows.jsonl.gz", "--output", "out"]
+    assert main([*command, "--save-rows", str(saved)]) == 0
+    content = saved.read_bytes()
+    saved.write_text("mine")
+    assert main(command) == 0
+    assert main([*command, "--save-rows", str(saved)]) == 2
+    assert "fig3.jsonl.gz already exists" in capsys.readouterr().err
+    assert saved.read_text() == "mine"
+    assert main([*command, "--save-rows", str(saved), "--force"]) == 0
+    assert saved.read_bytes() == content
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_the_page_names_the_command_that_made_it(
+    stored: bool, rows: Rows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("manyheads.papers.reproduction.save", roughly)
+    monkeypatch.setattr("manyheads.papers.reproduction.sweep", lambda *_, **__: None)
+    monkeypatch.chdir(tmp_path)
+    write_rows(Path("rows.jsonl.gz"), rows, needed(NAMES, QUICK))
+    command = ["paper", "fig6", "--quick", *(["--store", "my runs.db"] if stored else ["--from-rows", "rows.jsonl.gz"])]
+    assert main([*command, "--json"]) == 0
+    text = Path("paper-output/paper.md").read_text()
+    if stored:
+        assert (
+            "follow from the runs stored in my runs.db:\n`manyheads paper fig6 --quick --store 'my runs.db'`." in text
+        )
+    else:
+        assert "follow from the rows alone:\n`manyheads paper fig6 --quick --from-rows rows.jsonl.gz`." in text
+    assert "docs/data" not in text
+
+
+def test_the_command_makes_clocks_and_one_hot_layers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("manyheads.papers.exhibits.costs.SPLIT_SIZES", ((16, 16, 8),))
+    monkeypatch.setattr("manyheads.papers.exhibits.costs.HEADS", (1, 4))
+    common = ["--quick", "--steps", "20", "--seeds", "2", "--store", str(tmp_path / "p.db"), "--output", str(tmp_path)]
+    assert main(["paper", "split_cost", "no_compression", *common, "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert all(one["done"] == one["runs"] for one in facts["exhibits"])
+    assert {claim["claim"] for claim in facts["claims"]} == {"20", "21"}

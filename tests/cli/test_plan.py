@@ -1,0 +1,169 @@
+"""`manyheads plan`: its four questions, pictures, and bad input."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from support.commands import refused
+
+from manyheads import gaussian, random_graph, write_embedding, write_graph
+from manyheads.bounds import Shape, graph_bit_key_budget
+from manyheads.bounds.inverse import relations_by_freedom
+from manyheads.cli import main
+
+BUDGET = ["plan", "budget", "--items", "64", "--relations", "64", "--d-model", "16"]
+RELATIONS = ["plan", "relations", "--items", "64", "--d-model", "16"]
+WIDTH = ["plan", "width", "--items", "64", "--relations", "64"]
+RETRIEVAL = ["plan", "retrieval", "--retrieve", "4", "--context-length", "128"]
+
+
+@pytest.fixture(autouse=True)
+def _in_a_new_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+
+
+def told(words: list[str], capsys: pytest.CaptureFixture[str]) -> dict:
+    assert main([*words, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_budget_relations_and_width(capsys: pytest.CaptureFixture[str]) -> None:
+    facts = told([*BUDGET, "--multiple", "8", "--key-heads", "1"], capsys)
+    assert facts["bit_bound"] == pytest.approx(float(graph_bit_key_budget(items=64, relations=64, d_model=16)))
+    assert facts["friendly"]["key_width"] % 8 == 0
+    assert facts["held"] is None
+    fit = told([*RELATIONS, "--heads", "2", "--key-width", "8"], capsys)
+    assert fit["likely"] == relations_by_freedom(Shape(d_model=16, heads=2, key_width=8), items=64)
+    assert fit["guaranteed"] <= fit["likely"] <= fit["impossible_beyond"]
+    needed = told([*WIDTH, "--key-budget", "20"], capsys)
+    assert needed["impossible_below"] <= needed["likely_from"] <= 16
+    assert main([*WIDTH, "--key-budget", "20"]) == 0
+    assert "64 relations among 64 items in a key budget of D_K 20" in capsys.readouterr().out
+
+
+def test_words_of_a_kind_say_the_sizes(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["plan", "budget", "--graph", "regular:64:3", "--embedding", "gaussian:24"]
+    facts = told(words, capsys)
+    assert (facts["items"], facts["relations"], facts["d_model"]) == (64, 192, 24)
+    facts = told(
+        ["plan", "relations", "--items", "64", "--embedding", "gaussian:24", *["--heads", "2", "--key-width", "8"]],
+        capsys,
+    )
+    assert facts["shape"]["d_model"] == 24
+    facts = told(["plan", "width", "--graph", "star-out:64", "--key-budget", "20"], capsys)
+    assert facts["relations"] == 63
+
+
+def test_softmax_promises_nothing_of_what_is_proved_for_max(capsys: pytest.CaptureFixture[str]) -> None:
+    words = [*RELATIONS, "--heads", "4", "--key-width", "64", "--rule", "softmax"]
+    assert told(words, capsys)["guaranteed"] is None
+    assert main(words) == 0
+    out = capsys.readouterr().out
+    assert "no proof with a stated constant" in out
+    assert "softmax takes more" in " ".join(out.split())
+    assert main([*BUDGET, "--rule", "softmax", "--context-length", "16"]) == 0
+    assert "margin" not in capsys.readouterr().out
+
+
+def test_heads_that_share_keys_promise_no_more_than_there_are_dimensions(capsys: pytest.CaptureFixture[str]) -> None:
+    for width, promised in (("1", 2), ("3", 6), ("4", 8), ("9", 8)):
+        facts = told([*RELATIONS, "--heads", "8", "--key-heads", "2", "--key-width", width], capsys)
+        assert facts["guaranteed"] == promised
+
+
+def test_a_plan_reads_graph_and_embedding_and_draws(capsys: pytest.CaptureFixture[str]) -> None:
+    write_graph("graph.csv", random_graph(40, 90, seed=0))
+    write_embedding("rows.npy", gaussian(40, 24, seed=0))
+    words = ["plan", "budget", "--graph", "graph.csv", "--embedding", "rows.npy"]
+    facts = told(words, capsys)
+    assert (facts["items"], facts["relations"], facts["d_model"]) == (40, 90, 24)
+    assert facts["promise"]["worst"]["rho"] > 0
+    assert main([*words, "--picture", "plan"]) == 0
+    out = capsys.readouterr().out
+    assert "constructions promise" in out
+    files = [f"plan-{what}.{suffix}" for what in ("heads", "map") for suffix in ("png", "svg")]
+    assert all(Path(file).stat().st_size > 1000 for file in files)
+    assert [line.removeprefix("wrote ") for line in out.splitlines()[-4:]] == files
+    assert "plan-heads.png already exists" in refused([*BUDGET, "--picture", "plan"], capsys)
+
+
+def test_measure_says_whether_the_advice_held(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["plan", "budget", "--items", "32", "--measure"]
+    assert main([*words, "--relations", "32", "--d-model", "24", "--seeds", "2"]) == 0
+    assert "the advice held" in capsys.readouterr().out
+    # advice far too thrifty must be seen to fail
+    monkeypatch.setattr("manyheads.planning.prediction.SAFE", (-12.0, -12.0))
+    assert main([*words, "--relations", "96", "--d-model", "12", "--seeds", "1"]) == 1
+    assert "the advice did not hold" in capsys.readouterr().out
+
+
+def test_retrieval(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(RETRIEVAL) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "4 heads of width 2: M > C/ε^γ, whatever the length" in shown
+    assert "1 head of width 2 M = Ω(ε^−6), the exponent growing with T; may do in 4 layers" in shown
+    assert "1 head of width T·d = 128·d: M > C/ε^(1+γ)" in shown
+    facts = told([*RETRIEVAL, "--key-width", "8", "--input-width", "4"], capsys)
+    assert [round(one["exponent"], 3) for one in facts["fewer"]] == [1.8, 0.421, 0.0]
+    assert facts["memorising_width"] == 512
+
+
+SENTENCES = [
+    ("budget --items 4 --relations 13 --d-model 8", "13 relations do not fit 4 items, which have 12 ordered"),
+    ("budget --items 64 --relations 64 --d-model 0", "d_model must be at least 1, not 0"),
+    ("budget --items 64 --relations 0 --d-model 8", "0 relations do not fit 64 items"),
+    ("budget --items 1 --relations 1 --d-model 8", "relations are between at least 2 items, not 1"),
+    ("budget --relations 64 --d-model 8", "the number of items is missing: give --items, a graph or an embedding"),
+    ("budget --items 64 --d-model 8", "plan budget needs --relations"),
+    ("budget --items 64 --relations 64", "plan budget needs --d-model"),
+    ("budget --items 64 --graph permutation:32 --d-model 8", "items is given as 32 and as 64"),
+    ("budget --embedding gaussian:8 --relations 8", "gaussian:8 needs a number of items: give --graph or --items"),
+    ("budget --graph permuttion:8 --d-model 8", "did you mean permutation:ITEMS?"),
+    ("budget --items 9999999999 --relations 64 --d-model 8", "counted for up to 2,147,483,647 items"),
+    ("budget --items 512 --relations 200000 --d-model 2", "d_model 2 is too narrow"),
+    ("budget 64 --rule softmax", "give the context length"),
+    ("budget 64 --rule softmax --context-length 65", "a context has from 2 to 64 of the items, not 65"),
+    ("budget 64 --multiple 0", "multiple must be at least 1, not 0"),
+    ("budget 64 --bits 0", "--bits is from 0.01 to 1024, not 0"),
+    ("budget 64 --bits 1e-300", "--bits is from 0.01 to 1024, not 1e-300"),
+    ("budget 64 --bits nan", "--bits is from 0.01 to 1024, not nan"),
+    ("budget 64 --seeds 0", "--seeds is at least 1, not 0"),
+    ("budget 64 --tensor x", "give --embedding"),
+    ("budget 64 --heads 4", "plan budget has no option --heads"),
+    ("budget 64 --key-budget 4", "plan budget has no option --key-budget"),
+    ("budget 64 --picture /proc/h", "/proc/h-heads.png cannot be written: the directory /proc is not writable"),
+    ("relations --items 64 --d-model 8", "plan relations needs --heads and --key-width"),
+    ("relations --items 64 --heads 4 --key-width 4", "plan relations needs --d-model"),
+    ("relations --items 64 --d-model 8 --heads 0 --key-width 4", "heads must be at least 1, not 0"),
+    ("relations --items 64 --d-model 8 --heads 4 --key-width 8 --multiple 8", "has no option --multiple"),
+    ("relations --items 64 --d-model 8 --heads 4 --key-width 8 --picture m", "has no option --picture"),
+    ("relations --items 64 --d-model 8 --heads 4 --key-width 8 --context-length 8", "has no option --context-length"),
+    ("relations --items 64 --d-model 8 --heads 4 --key-width 8 --measure", "has no option --measure"),
+    ("width --items 64 --relations 64", "plan width needs --key-budget"),
+    ("width --items 64 --key-budget 8", "plan width needs --relations"),
+    ("width --items 64 --relations 64 --key-budget 0", "--key-budget is at least 1, not 0"),
+    ("width --items 64 --relations 9999 --key-budget 4", "9999 relations do not fit 64 items"),
+    ("width --items 64 --relations 64 --key-budget 1000000000", "--key-budget is at most 100,000,000"),
+    ("width --items 64 --relations 64 --key-budget 20 --picture h", "plan width has no option --picture"),
+    ("width --items 64 --relations 64 --key-budget 20 --key-heads 2", "plan width has no option --key-heads"),
+    ("width --items 64 --relations 64 --key-budget 20 --d-model 8", "plan width has no option --d-model"),
+    ("retrieval --retrieve 0 --context-length 8", "D must be at least 1, not 0"),
+    ("retrieval --retrieve 2 --context-length 0", "length must be at least 1, not 0"),
+    ("retrieval --retrieve 2 --context-length 8 --key-width 0", "width must be at least 1, not 0"),
+    ("retrieval --retrieve 2 --context-length 8 --input-width -1", "input_width must be at least 1, not -1"),
+    ("retrieval --retrieve 2", "plan retrieval needs --context-length"),
+    ("retrieval --context-length 8", "plan retrieval needs --retrieve"),
+    ("retrieval --retrieve 2 --context-length 8 --items 64", "plan retrieval has no option --items"),
+    ("retrieval --retrieve 2 --context-length 8 --measure", "plan retrieval has no option --measure"),
+]
+
+
+@pytest.mark.parametrize(("words", "says"), SENTENCES, ids=[words for words, _ in SENTENCES])
+def test_bad_input_is_one_sentence(words: str, says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    full = words.replace("budget 64 ", "budget --items 64 --relations 64 --d-model 16 ")
+    assert says in refused(["plan", *full.split()], capsys)

@@ -1,0 +1,48 @@
+"""The picture of a capacity shows the measurement."""
+
+from __future__ import annotations
+
+from manyheads import permutation_graph, random_graph
+from manyheads.capacity import Capacity, Goal, Point, threshold
+from manyheads.drawing.capacity import draw_capacity
+from manyheads.layer.rules import MAX
+from manyheads.training import Protocol, Task
+
+POINTS = (
+    Point(1, 14, ((0, 0.5), (1, 0.6))),  # given up after two of three seeds
+    Point(2, 8, ((0, 0.97), (1, 0.98), (2, 0.99))),
+    Point(2, 10, ((0, 0.995), (1, 1.0), (2, 0.999))),
+)
+
+
+TASK = Task("permutation:64", "gaussian:16")
+
+
+def capacity(*points: Point, task: Task = TASK) -> Capacity:
+    return Capacity(task, MAX, Protocol(), Goal(), 3, threshold(points[1:]), points, 8, 0, 100, 0, True)
+
+
+def test_the_picture_has_a_line_a_head_count_and_every_threshold() -> None:
+    (axes,) = draw_capacity(capacity(*POINTS)).axes
+    labels = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert {"1 head", "2 heads", "goal: F1 ≥ 0.99", "95 % range, 16 to 20"} < set(labels)
+    assert "$D_K^*$ = 20 at 2 heads" in labels
+    lines = {line.get_label(): line.get_xydata().tolist() for line in axes.lines}
+    assert lines["2 heads"] == [[16, 0.98], [20, POINTS[2].mean]]
+    assert [text.get_text() for text in axes.texts] == ["degrees of freedom: 16", "the paper's law: 29"]
+    # error bars for the points with all seeds only
+    bars = [len(bar.get_segments()) for bar in axes.collections]
+    assert [count for count in bars if count] == [2]
+
+
+def test_the_papers_law_of_a_given_graph_is_its_own() -> None:
+    """The slope of permutations is 1.19, of every other graph 0.46: also where it has as many relations as items."""
+    for graph, law in ((permutation_graph(64, seed=0), 29), (random_graph(64, 64, seed=0), 11)):
+        (axes,) = draw_capacity(capacity(*POINTS, task=Task(graph, "gaussian:16"))).axes
+        assert axes.texts[1].get_text() == f"the paper's law: {law}"
+        assert "one given graph" in axes.get_title("left")
+
+
+def test_the_picture_of_nothing_that_works() -> None:
+    (axes,) = draw_capacity(capacity(POINTS[0])).axes
+    assert not any("D_K^*" in text.get_text() for text in axes.get_legend().get_texts())
