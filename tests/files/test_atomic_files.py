@@ -15,6 +15,9 @@ import pytest
 
 from manyheads import InputError, Layer, gaussian, permutation_graph
 from manyheads.files import (
+    pack_embedding,
+    pack_graph,
+    pack_layer,
     read_embedding,
     read_graph,
     read_layer,
@@ -22,8 +25,8 @@ from manyheads.files import (
     write_export,
     write_graph,
     write_layer,
+    write_together,
 )
-from manyheads.files.atomic_files import write_together
 
 ROWS = gaussian(4, 3, seed=0)
 LAYER = Layer(*np.random.default_rng(0).standard_normal((2, 2, 3, 2)).astype(np.float32), threshold=1 / 3)
@@ -202,6 +205,21 @@ class TestTogether:
         write_together({tmp_path / "a": b"1", str(tmp_path / "b"): b"2"}, force=True)
         assert ((tmp_path / "a").read_bytes(), (tmp_path / "b").read_bytes()) == (b"1", b"2")
         assert sorted(os.listdir(tmp_path)) == ["a", "b"]
+
+    def test_a_layer_a_graph_and_an_embedding_appear_together(self, tmp_path: Path) -> None:
+        graph = permutation_graph(4, seed=0)
+        names = [tmp_path / name for name in ("a.safetensors", "a.csv", "a.npy")]
+        with pytest.raises(InputError, match="UTF-8"):
+            pack_graph(names[1], graph.with_labels(["a", "b", "c", "\ud800"]))
+        contents = (
+            pack_layer(LAYER, provenance=None),
+            pack_graph(names[1], graph),
+            pack_embedding(names[2], ROWS),
+        )
+        write_together(dict(zip(names, contents, strict=True)), force=False)
+        assert read_layer(names[0]).threshold == LAYER.threshold
+        assert read_graph(names[1]) == graph
+        np.testing.assert_array_equal(read_embedding(names[2]), ROWS)
 
     def test_an_export_leaves_no_directory_with_half_of_its_files(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -66,16 +66,23 @@ def write_embedding(path: str | Path, embedding: Float32[ndarray, "items d_model
     Raises:
         InputError: The file exists and `force` is False, or it cannot be written.
     """
+    write_whole(path, pack_embedding(path, embedding), force=force)
+
+
+def pack_embedding(path: str | Path, embedding: Float32[ndarray, "items d_model"]) -> bytes:
+    """The bytes of an embedding's file, for `write_together`.
+
+    Raises:
+        InputError: The name does not end in .npy or .safetensors.
+    """
     path = Path(path)
     if path.suffix == ".npy":
         buffer = io.BytesIO()
         np.save(buffer, embedding, allow_pickle=False)
-        content = buffer.getvalue()
-    elif path.suffix == ".safetensors":
-        content = pack_tensors({"embedding": embedding}, {"format": FORMAT})
-    else:
-        raise InputError(f"{path} cannot hold an embedding: its name must end in .npy or .safetensors")
-    write_whole(path, content, force=force)
+        return buffer.getvalue()
+    if path.suffix == ".safetensors":
+        return pack_tensors({"embedding": embedding}, {"format": FORMAT})
+    raise InputError(f"{path} cannot hold an embedding: its name must end in .npy or .safetensors")
 
 
 def read_labels(path: str | Path) -> tuple[str, ...]:

@@ -113,6 +113,15 @@ def write_graph(path: str | Path, graph: Graph, *, force: bool = False) -> None:
     Raises:
         InputError: The file exists and `force` is False, or it cannot be written, or a label is not valid text.
     """
+    write_whole(path, pack_graph(path, graph), force=force)
+
+
+def pack_graph(path: str | Path, graph: Graph) -> bytes:
+    """The bytes of a graph's file, for `write_together`.
+
+    Raises:
+        InputError: The name does not end in .csv or .tsv, or a label is not valid text.
+    """
     path = Path(path)
     if path.suffix not in DELIMITERS:
         raise InputError(f"{path} cannot hold a graph: its name must end in .csv or .tsv")
@@ -132,7 +141,7 @@ def write_graph(path: str | Path, graph: Graph, *, force: bool = False) -> None:
         content = text.getvalue().encode()
     except UnicodeEncodeError as error:
         raise InputError(f"{path} cannot hold this graph: a label is not valid UTF-8 text") from error
-    write_whole(path, f"# sha256: {hashlib.sha256(content).hexdigest()}\n".encode() + content, force=force)
+    return f"# sha256: {hashlib.sha256(content).hexdigest()}\n".encode() + content
 
 
 def parse(path: str | Path) -> EdgeList:
