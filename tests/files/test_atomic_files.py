@@ -14,7 +14,8 @@ from manyheads import InputError, Layer, gaussian, permutation_graph
 from manyheads.files import read_embedding, read_graph, read_layer, write_embedding, write_graph, write_layer
 
 ROWS = gaussian(4, 3, seed=0)
-LAYER = Layer(*np.random.default_rng(0).standard_normal((2, 2, 3, 2)).astype(np.float32), threshold=1 / 3)
+QUERY, KEY = np.random.default_rng(0).standard_normal((2, 2, 3, 2)).astype(np.float32)
+LAYER = Layer(QUERY, KEY, threshold=1 / 3)
 READERS = [
     (read_graph, "a.csv"),
     (read_embedding, "a.npy"),
