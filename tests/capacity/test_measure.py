@@ -57,7 +57,9 @@ def test_it_finds_what_trying_every_point_finds(store: Store) -> None:
     }
     records = sweep(list(runs.values()), store)
     assert len(records) == len(runs)
-    everything = points((*shape, GOAL.score(one)) for shape, one in zip(runs, records, strict=True))
+    scores = [(*shape, GOAL.score(one)) for shape, one in zip(runs, records, strict=True)]
+    everything = points((h, w, seed, score) for h, w, seed, score in scores if score is not None)
+    assert sum(len(point.scores) for point in everything) == len(runs)
     found = threshold(everything, target=GOAL.target)
     assert (capacity.key_budget, capacity.heads) == (found.key_budget, found.heads)
     assert capacity.low is not None
@@ -219,7 +221,7 @@ def test_the_papers_step_limits() -> None:
 def test_a_store_tells_the_capacity_of_every_problem_in_it(store: Store) -> None:
     first, second = (
         measure(task, store=store, protocol=PROTOCOL, heads=HEADS, seeds=SEEDS, goal=GOAL)
-        for task in (TASK, replace(TASK, embedding="gaussian:12"))
+        for task in (TASK, Task(TASK.graph, "gaussian:12", context=TASK.context))
     )
     sweep([changed(LIKE, seed=7)], store)  # one seed more at one point is no fuller point than all the others
     found = stored_problems(store.records(), GOAL)
@@ -227,6 +229,8 @@ def test_a_store_tells_the_capacity_of_every_problem_in_it(store: Store) -> None
     assert found[1].threshold == second.threshold
     assert found[1].runs == second.runs
     assert found[0].runs == first.runs + 1
+    assert second.key_budget is not None
+    assert second.heads is not None
     assert found[1].measured == MeasuredProblem(16, 16, 12, second.key_budget, second.heads)
 
 

@@ -29,7 +29,8 @@ from manyheads.files import (
 )
 
 ROWS = gaussian(4, 3, seed=0)
-LAYER = Layer(*np.random.default_rng(0).standard_normal((2, 2, 3, 2)).astype(np.float32), threshold=1 / 3)
+QUERY, KEY = np.random.default_rng(0).standard_normal((2, 2, 3, 2)).astype(np.float32)
+LAYER = Layer(QUERY, KEY, threshold=1 / 3)
 READERS = [
     (read_graph, "a.csv"),
     (read_embedding, "a.npy"),

@@ -7,6 +7,7 @@ import io
 import re
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -113,7 +114,7 @@ def test_labels_are_numbered_as_given_or_as_they_appear(tmp_path: Path) -> None:
         ("source,target\n", {}, "holds no relation"),
     ],
 )
-def test_a_line_that_cannot_be_right_is_named(tmp_path: Path, text: str, options: dict[str, object], says: str) -> None:
+def test_a_line_that_cannot_be_right_is_named(tmp_path: Path, text: str, options: dict[str, Any], says: str) -> None:
     with pytest.raises(InputError, match=says) as caught:
         read(tmp_path, text, **options)
     assert "\n" not in str(caught.value)

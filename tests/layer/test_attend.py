@@ -6,6 +6,7 @@ import io
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
@@ -85,7 +86,8 @@ def test_words_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert [(one["source"], one["target"]) for one in facts["attends"]] == pairs
     # the word has two tokens: a pair of them is one from them and one to them, and is told once
     everything = Vocabulary(replace(vocabulary.layer, threshold=-1e9), vocabulary.embedding, vocabulary.labels)
-    told = [(one["source"], one["target"]) for one in attention_answer(everything, ("cat",)).facts["attends"]]
+    facts = attention_answer(everything, ("cat",)).facts
+    told = [(one["source"], one["target"]) for one in cast("list[dict[str, str]]", facts["attends"])]
     assert len(set(told)) == len(told) == 4 * len(LABELS) - 4
     main([*ATTEND, "1"])  # without labels, items are numbers
     assert "attends to" in capsys.readouterr().out

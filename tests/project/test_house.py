@@ -83,7 +83,9 @@ def test_no_rule_is_compared_with_a_string() -> None:
         if path == SOURCE / "layer" / "rules.py":
             continue
         for node in ast.walk(ast.parse(path.read_text())):
-            sides = [node.left, *node.comparators] if isinstance(node, ast.Compare) else []
+            if not isinstance(node, ast.Compare):
+                continue
+            sides = [node.left, *node.comparators]
             named = any(isinstance(side, ast.Constant) and side.value in NAMES for side in sides)
             if named and "rule" in ast.unparse(node):
                 places.append(f"{path.relative_to(SOURCE)}:{node.lineno}")

@@ -13,7 +13,7 @@ from numpy import ndarray
 from scipy.stats import ks_2samp
 from support.runs import changed, make_run
 
-from manyheads import Graph
+from manyheads import Graph, Outcome
 from manyheads.layer.rules import MAX
 from manyheads.training import engines, train
 from manyheads.training.data import Stream, TrainingData, training_data
@@ -123,9 +123,9 @@ def test_gradients_are_autograds(
 ) -> None:
     case = make_case(kind, shape, density, precision)
     kernel, context = case.native(), case.problem.contexts(Stream.TRAIN, index, 1)[0]
-    weights = kernel.weights()
-    assume(head_gap(case, *weights[:2], context) > tie)
-    found, expected = kernel.gradient(context), autograd(case, *weights, context)
+    query, key, threshold = kernel.weights()
+    assume(head_gap(case, query, key, context) > tie)
+    found, expected = kernel.gradient(context), autograd(case, query, key, threshold, context)
     assert found[0] == pytest.approx(expected[0], rel=tolerance, abs=tolerance, nan_ok=True)
     # a gradient is as precise as its largest entry: the small ones are what is left of sums of that size
     size = max(float(np.abs(part).max()) for part in expected[1:])
@@ -133,8 +133,8 @@ def test_gradients_are_autograds(
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=tolerance * size)
 
 
-MIDDLING = {"items": 48, "d_model": 12, "heads": 3, "key_width": 5, "seed": 1, "precision": "float64"}
-SMALL = {"d_model": 5, "heads": 2, "key_width": 3, "seed": 1, "precision": "float64"}
+MIDDLING: dict[str, Any] = {"items": 48, "d_model": 12, "heads": 3, "key_width": 5, "seed": 1, "precision": "float64"}
+SMALL: dict[str, Any] = {"d_model": 5, "heads": 2, "key_width": 3, "seed": 1, "precision": "float64"}
 EDGES: dict[str, Case] = {
     name: Case(make_run(**MIDDLING | variant))
     for name, variant in {
@@ -193,8 +193,8 @@ def test_of_equal_heads_the_first_learns_in_both(precision: str, context: int) -
     rng = np.random.default_rng(0)
     # Whole numbers: every engine's sums are exact in any order, so ties are ties.
     embedding = rng.integers(-1, 2, (40, 7)).astype(np.float32)
-    shape = {"d_model": 7, "heads": 5, "key_width": 3, "context": context, "sharpness": 0.25, "precision": precision}
-    case = Case(make_run(40, seed=0, embedding=embedding, **shape))
+    others = {"context": context, "sharpness": 0.25, "precision": precision}
+    case = Case(make_run(40, 7, 5, 3, seed=0, embedding=embedding, **others))
     query, key = rng.integers(-1, 2, (2, 5, 7, 3)).astype(np.float64)
     query[4], key[4] = query[2], key[2]
     kernel, row = case.native(), case.problem.contexts(Stream.TRAIN, 0, 1)[0]
@@ -217,14 +217,19 @@ def transition(seed: int, **altered: Any) -> Run:
     return make_run(items=64, d_model=16, heads=2, key_width=7, seed=seed, **protocol)
 
 
-def scores_of_native(seeds: range, **altered: Any) -> list[float | None]:
-    return [train(transition(seed, **altered)).micro_f1 for seed in seeds]
+def f1_of(outcome: Outcome) -> float:
+    assert outcome.micro_f1 is not None
+    return outcome.micro_f1
+
+
+def scores_of_native(seeds: range, **altered: Any) -> list[float]:
+    return [f1_of(train(transition(seed, **altered))) for seed in seeds]
 
 
 def test_outcomes_are_distributed_alike() -> None:
     runs = [transition(seed) for seed in range(20)]
     outcomes = train_runs(runs, [training_data(run) for run in runs])
-    reference = [outcome.micro_f1 for outcome in outcomes]
+    reference = [f1_of(outcome) for outcome in outcomes]
     # seeds apart: two independent samples; an engine that learned a little slower or otherwise is told apart
     assert ks_2samp(reference, scores_of_native(range(100, 170))).pvalue > 0.01
     assert ks_2samp(reference, scores_of_native(range(100, 170), learning_rate=2.1e-3)).pvalue < 0.001
@@ -243,9 +248,9 @@ def test_outcomes_are_distributed_alike() -> None:
 @pytest.mark.parametrize("variant", [{}, {"objective": "values"}], ids=["edges", "values"])
 def test_runs_end_alike(variant: dict[str, Any]) -> None:
     # easy enough to be learned at once; with messages, coarse checks soon fail to improve
-    fields = {"d_model": 16, "heads": 2, "key_width": 8, "learning_rate": 0.02, "validate_every": 50, "steps": 2_000}
+    fields = {"learning_rate": 0.02, "validate_every": 50, "steps": 2_000}
     evaluation = {"validation_contexts": 40, "test_contexts": 60, "patience": 3, "precision": "float64"}
-    runs = [make_run(20, seed=seed, context=8, **fields, **evaluation, **variant) for seed in range(4)]
+    runs = [make_run(20, 16, 2, 8, seed=seed, context=8, **fields, **evaluation, **variant) for seed in range(4)]
     outcomes = train_runs(runs, [training_data(run) for run in runs])
     assert len({outcome.steps for outcome in outcomes}) > 1  # each stopped on its own
     for theirs in outcomes:
