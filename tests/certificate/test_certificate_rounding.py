@@ -206,3 +206,20 @@ def test_every_pair_of_every_tile_has_its_own_bound(monkeypatch: pytest.MonkeyPa
         everything = Graph(4, np.repeat(np.arange(4), 4), np.tile(np.arange(4), 4))
         certificate = certify(layer, Problem(everything, embedding))
         assert (certificate.open_pairs, certificate.holds) == (open_pairs, open_pairs == 0)
+
+
+def test_a_pair_is_proved_beyond_one_bound_and_refuted_beyond_two() -> None:
+    """A proof is about exact scores. A refutation is about the layer's own scores, which have a rounding error too."""
+    query, key = np.tile([[[1.0, -1.0, 1.0]], [[1e8, 1e8, 1.0]]], (1, 2, 1))[:, None]
+    embedding, all_pairs = np.eye(2), np.ones((2, 2), dtype=bool)
+    bound = project(Layer(query, key, 0.0), embedding).score_errors(0).max()
+    for bounds, if_all_relate, if_none_relates in (
+        (0.9, "not proved", "not proved"),
+        (1.1, "holds", "not proved"),
+        (1.9, "holds", "not proved"),
+        (2.1, "holds", "refuted"),
+    ):
+        layer = Layer(query, key, threshold=1.0 - bounds * bound)  # every pair scores exactly 1
+        for relations, verdict in ((all_pairs, if_all_relate), (~all_pairs, if_none_relates)):
+            graph = Graph(2, *np.nonzero(relations))
+            assert certify(layer, Problem(graph, embedding)).verdict == verdict

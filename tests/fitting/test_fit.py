@@ -38,7 +38,7 @@ from manyheads.fitting import (
     smallest_fit,
     suitable_map,
 )
-from manyheads.fitting.descent import fewer_heads_start, narrowed_start, random_start
+from manyheads.fitting.descent import SHRUNK, fewer_heads_start, narrowed_start, random_start, shrunk_start
 from manyheads.fitting.folding import unfold
 from manyheads.fitting.layer_fit import MappedProblem
 from manyheads.fitting.options import ShapeTrial, suitable_descent
@@ -322,6 +322,18 @@ def test_cut_starts_keep_the_strongest() -> None:
     query[1] *= 0.1
     fewer, _, _ = fewer_heads_start((query, key, threshold))
     np.testing.assert_array_equal(fewer, query[[0, 2]])
+
+
+def test_a_shrunk_start_keeps_every_decision() -> None:
+    """Scores and threshold shrink by one factor: every pair costs again, on the side where it was."""
+    query, key, _ = random_start(9, heads=3, key_width=4, seed=0)
+    rows = gaussian(20, 9, seed=1)
+    failed = Layer(query, key, threshold=0.03)
+    shrunk = Layer(*shrunk_start((query, key, failed.threshold)))
+    assert 0 < failed.recognise(rows).sum() < 400
+    np.testing.assert_array_equal(shrunk.recognise(rows), failed.recognise(rows))
+    np.testing.assert_allclose(shrunk.scores(rows), SHRUNK**2 * failed.scores(rows))
+    assert SHRUNK < 1
 
 
 def test_the_bit_budget_counts_graphs() -> None:

@@ -40,6 +40,11 @@ def test_scores_follow_the_formula(rule: str) -> None:
     np.testing.assert_array_equal(layer.recognise(x), np.array(expected) > 0.3)
 
 
+def test_a_score_equal_to_the_threshold_is_not_recognised() -> None:
+    layer = Layer(np.ones((1, 1, 1)), np.ones((1, 1, 1)), threshold=2.0)
+    np.testing.assert_array_equal(layer.recognise(np.array([[1.0], [2.0]])), [[False, False], [False, True]])
+
+
 def test_sum_equals_one_concatenated_head() -> None:
     many, x = random_layer("sum"), np.random.default_rng(1).standard_normal((4, 5))
     one = Layer(np.concatenate(many.query, axis=1)[None], np.concatenate(many.key, axis=1)[None], 0.3, rule="sum")

@@ -1,7 +1,11 @@
 """Planted faults: each one is put into a copy of the package, and the tests named with it must fail.
 
-`make faults` (a part of CI) plants them one after another. A fault that no test finds means that a check has been lost:
-put the check back, or plant the fault elsewhere if the code has changed. Run one by its number: `faults.py 3 7`.
+`make faults` (a part of CI) plants them all. The list is faults.toml. A fault that no test finds means that a check has
+been lost: put the check back, or plant the fault elsewhere if the code has changed. Run some by their numbers, e.g.
+`faults.py 3 7`.
+
+Only Python can be changed in this way. Faults of the compiled kernels (native/) are left out: each would need a build
+of its own. Those kernels are compared with numpy and PyTorch in tests/native, tests/training and tests/fitting.
 """
 
 from __future__ import annotations
@@ -12,11 +16,20 @@ import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+LONGEST = 120  # seconds that the tests of one fault may take on a busy machine
+
+# Python runs this file at its start, in the process of the tests and in every process that they start. The finder of an
+# editable install would import the right package instead of the copy, so it is removed.
+SITE = """
+import sys
+sys.meta_path[:] = [finder for finder in sys.meta_path if "Redirecting" not in type(finder).__name__]
+"""
 
 
 @dataclass(frozen=True)
@@ -24,70 +37,84 @@ class Fault:
     """A change of one place in the source that makes the package wrong.
 
     Attributes:
+        what: The mistake, in one sentence.
         file: The module, below src/manyheads.
         right: The text that stands there, exactly once.
-        wrong: What is planted in its place.
+        wrong: The text that is planted in its place.
         tests: The tests of which at least one must fail, as pytest names them.
     """
 
+    what: str
     file: str
     right: str
     wrong: str
     tests: str
 
+    def places(self) -> int:
+        """How often the text to be replaced occurs in the module."""
+        return (ROOT / "src" / "manyheads" / self.file).read_text().count(self.right)
 
-FAULTS: tuple[Fault, ...] = ()
+
+FAULTS = tuple(
+    Fault(**fault) for fault in tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))["fault"]
+)
 
 
 def is_found(fault: Fault) -> bool:
     """Whether the tests fail on a copy of the package with the fault in it."""
+    if fault.places() != 1:
+        raise ValueError(f"{fault.file} has {fault.places()} places with {fault.right!r}, not one")
     with tempfile.TemporaryDirectory() as folder:
         package = Path(folder) / "manyheads"
-        shutil.copytree(ROOT / "src" / "manyheads", package, ignore=shutil.ignore_patterns("__pycache__"))
-        _copy_native(package)
+        copy_package(package)
         file = package / fault.file
-        text = file.read_text()
-        if text.count(fault.right) != 1:
-            raise ValueError(f"{fault.file} has {text.count(fault.right)} places with {fault.right!r}, not one")
-        file.write_text(text.replace(fault.right, fault.wrong))
-        # the editable install's finder would hand out the right package: it is taken out before the tests are loaded
-        run = (
-            "import sys; sys.meta_path[:] = [f for f in sys.meta_path if 'Redirecting' not in type(f).__name__]; "
-            f"sys.path[:0] = [{folder!r}, {str(ROOT / 'tests')!r}]; import pytest; "
-            "sys.exit(pytest.main(['-q', '-x', '-p', 'no:cacheprovider', '-p', 'no:xdist', "
-            "'-o', 'addopts=--import-mode=importlib', *sys.argv[1:]]))"
-        )
-        environment = {**os.environ, "PYTHONPATH": folder, "PYTHONDONTWRITEBYTECODE": "1"}
-        done = subprocess.run(
-            [sys.executable, "-c", run, *fault.tests.split()],
-            cwd=ROOT, env=environment, capture_output=True, text=True, check=False,
-        )  # fmt: skip
-    if done.returncode not in (0, 1):  # neither passed nor failed: the tests could not be run at all
-        said = done.stdout[-2000:] + done.stderr[-2000:]
-        raise ValueError(f"{fault.tests}: pytest exits with {done.returncode}\n{said}")
-    return done.returncode == 1
+        file.write_text(file.read_text().replace(fault.right, fault.wrong))
+        return not tests_pass(fault.tests, folder)
 
 
-def _copy_native(package: Path) -> None:
-    """The compiled module lies beside the source, or where the editable install has put it."""
-    import manyheads._native as native
+def copy_package(package: Path) -> None:
+    """Copy the source and the compiled modules, which lie beside it or where an editable install has put them."""
+    from manyheads import _cpu
 
-    here = Path(str(native.__file__)).parent
-    for compiled in here.glob("_*.so"):
+    shutil.copytree(ROOT / "src" / "manyheads", package, ignore=shutil.ignore_patterns("__pycache__"))
+    for compiled in Path(str(_cpu.__file__)).parent.glob("_*.so"):
         if not (package / compiled.name).exists():
             shutil.copy(compiled, package)
+
+
+def tests_pass(tests: str, folder: str) -> bool:
+    """Whether the tests pass with the package in this folder.
+
+    Raises:
+        ValueError: pytest could not run the tests: a name is wrong, or the package cannot be imported.
+    """
+    (Path(folder) / "sitecustomize.py").write_text(SITE)
+    options = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", "-o", "addopts=--import-mode=importlib"]
+    environment = {**os.environ, "PYTHONPATH": folder, "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, *tests.split()],
+        cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=LONGEST,
+    )  # fmt: skip
+    if done.returncode not in (0, 1) or "ERROR collecting" in done.stdout:
+        said = done.stdout[-2000:] + done.stderr[-2000:]
+        raise ValueError(f"{tests}: pytest exits with {done.returncode}\n{said}")
+    return done.returncode == 0
 
 
 def main(numbers: list[str]) -> int:
     """Plant the faults of these numbers, or all; 1 if one is not found."""
     chosen = [int(number) for number in numbers] or list(range(1, len(FAULTS) + 1))
     started = time.monotonic()
-    with ThreadPoolExecutor(2) as pool:
-        found = list(pool.map(lambda number: is_found(FAULTS[number - 1]), chosen))
-    for number, caught in zip(chosen, found, strict=True):
-        fault = FAULTS[number - 1]
-        planted = fault.wrong.strip().splitlines()[0][:70]
-        print(f"{number:3} {'found    ' if caught else 'NOT FOUND'}  {fault.file}: {planted}")
+
+    def plant(number: int) -> bool:
+        begun, fault = time.monotonic(), FAULTS[number - 1]
+        caught = is_found(fault)
+        mark = "found    " if caught else "NOT FOUND"
+        print(f"{number:3} {mark} {time.monotonic() - begun:3.0f} s  {fault.file}: {fault.what}", flush=True)
+        return caught
+
+    with ThreadPoolExecutor(min(2, os.cpu_count() or 1)) as pool:
+        found = list(pool.map(plant, chosen))
     print(f"{sum(found)} of {len(found)} planted faults are found, {time.monotonic() - started:.0f} s")
     return 0 if all(found) else 1
 
