@@ -38,11 +38,11 @@ if TYPE_CHECKING:
     from manyheads.planning import audit as audit
     from manyheads.planning import plan as plan
     from manyheads.problem.embedding import Embedding as Embedding
-    from manyheads.problem.embedding_generators import gaussian as gaussian
-    from manyheads.problem.embedding_generators import one_hot as one_hot
-    from manyheads.problem.embedding_generators import sparse_binary as sparse_binary
     from manyheads.problem.embedding_kinds import EmbeddingKind as EmbeddingKind
+    from manyheads.problem.embedding_kinds import gaussian as gaussian
+    from manyheads.problem.embedding_kinds import one_hot as one_hot
     from manyheads.problem.embedding_kinds import register_embedding_kind as register_embedding_kind
+    from manyheads.problem.embedding_kinds import sparse_binary as sparse_binary
     from manyheads.problem.graph import Graph as Graph
     from manyheads.problem.graph import graph_from_networkx as graph_from_networkx
     from manyheads.problem.graph import graph_from_rustworkx as graph_from_rustworkx
@@ -111,12 +111,10 @@ _ROOMS = {
         "plan",
     ),
     "problem.embedding": ("Embedding",),
-    "problem.embedding_generators": (
+    "problem.embedding_kinds": (
         "gaussian",
         "one_hot",
         "sparse_binary",
-    ),
-    "problem.embedding_kinds": (
         "EmbeddingKind",
         "register_embedding_kind",
     ),

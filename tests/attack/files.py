@@ -1,6 +1,6 @@
 """The attack on files: damaged files are read equal or refused with a sentence, in seconds and in 500 MB.
 
-python -m tests.attack.files 20000          prints a table of counts; exit code 1 after any failure
+python -m attack.files 20000          prints a table of counts; exit code 1 after any failure
 
 A child reads the files under a limit of memory. A file that fails is kept in the directory that --keep names.
 """
@@ -42,7 +42,7 @@ def attack(count: int, directory: Path, *, first: int = 0, keep: Path | None = N
 
     from manyheads import InputError
     from manyheads.text import HOSTILE
-    from tests.attack.kinds import KINDS, fingerprint, prepare
+    from attack.kinds import KINDS, fingerprint, prepare
 
     prepare(directory)
     good = []
@@ -103,7 +103,7 @@ def run_child(count: int, *, first: int = 0, keep: Path | None = None) -> tuple[
     with tempfile.TemporaryDirectory() as directory:
         words = [str(count), "--first", str(first), "--child", directory, *(["--keep", str(keep)] if keep else [])]
         done = subprocess.run(
-            [sys.executable, "-m", "tests.attack.files", *words],
+            [sys.executable, "-m", "attack.files", *words],
             capture_output=True,
             text=True,
             cwd=root,

@@ -25,15 +25,15 @@ from manyheads.files import (
     write_graph,
     write_layer,
 )
-from manyheads.files.block_files import TrainedBlock, read_block, write_block
 from manyheads.files.gguf_files import read_gguf_metadata
+from manyheads.files.layer_files import TrainedBlock, read_block, write_block
 from manyheads.files.model_files import read_architecture
 from manyheads.files.safetensors_files import CHECKSUM, pack_tensors
 from manyheads.files.token_tables import read_ranking, read_token_table
 from manyheads.files.tokenizer_files import Tokenizer, read_tokenizer
 from manyheads.papers.rows import Row, Rows, read_rows, write_rows
-from tests.attack.mutators import mutate, mutate_json
-from tests.support.small_models import ROWS, TEXT, write_gguf, write_model, write_tokenizer
+from attack.mutators import mutate, mutate_json
+from support.small_models import ROWS, TEXT, write_gguf, write_model, write_tokenizer
 
 GRAPH = permutation_graph(6, seed=0)
 LABELS = ("Rome", "=1+1", "ä,b", "-", '"c"', "#d")

@@ -1,10 +1,10 @@
-"""A short dose of the attack on files; `python -m tests.attack.files 20000` is the long one."""
+"""A short dose of the attack on files; `python -m attack.files 20000` is the long one."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.attack.files import FAILURES, run_child
+from attack.files import FAILURES, run_child
 
 COUNT, FIRST = 1_040, 1_000_000  # 40 files of each kind, other ones than those of the long attack
 

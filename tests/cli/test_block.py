@@ -15,7 +15,7 @@ from manyheads.block import BlockRun, frozen_table, head_work, table_of, task_of
 from manyheads.cli import main
 from manyheads.cli.render.progress import strip
 from manyheads.errors import InputError
-from manyheads.files.block_files import TrainedBlock, read_block, write_block
+from manyheads.files.layer_files import TrainedBlock, read_block, write_block
 from manyheads.problem.embedding import given_name
 
 torch = pytest.importorskip("torch", reason="the block needs the torch extra")

@@ -29,8 +29,8 @@ from manyheads.files import (
     write_graph,
     write_layer,
 )
-from manyheads.files.block_files import TrainedBlock, read_block, write_block
 from manyheads.files.gguf_files import read_gguf_metadata, read_gguf_tensors, read_gguf_tokens
+from manyheads.files.layer_files import TrainedBlock, read_block, write_block
 from manyheads.files.model_files import read_architecture
 from manyheads.files.safetensors_files import pack_tensors
 from manyheads.files.token_tables import read_ranking, read_token_table

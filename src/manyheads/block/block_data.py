@@ -17,7 +17,7 @@ from numpy import ndarray
 from manyheads.block.block_run import BlockRun, check_context
 from manyheads.errors import InputError
 from manyheads.problem.embedding import GIVEN, given_name
-from manyheads.problem.embedding_generators import gaussian
+from manyheads.problem.embedding_kinds import gaussian
 from manyheads.training.data import Stream
 
 

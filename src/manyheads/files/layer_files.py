@@ -1,18 +1,21 @@
-"""Layers in files: safetensors with the weights, the rule, the exact threshold, and the provenance of the layer."""
+"""Layers and blocks in files: safetensors with the weights, the rule or the run, the threshold and the provenance."""
 
 from __future__ import annotations
 
 import importlib.metadata
 import json
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from jaxtyping import Float32
 from numpy import ndarray
 
+from manyheads.block.block_data import table_of
+from manyheads.block.block_run import BlockRun
 from manyheads.errors import InputError
 from manyheads.files.atomic_files import write_whole
-from manyheads.files.door import parse_json
+from manyheads.files.door import memory_limit, parse_json
 from manyheads.files.safetensors_files import TensorFile, pack_tensors, read_tensors
 from manyheads.layer.layer import Layer
 from manyheads.layer.rules import RULES
@@ -115,3 +118,89 @@ def _layer_file(path: str | Path) -> TensorFile:
         raise InputError(f"{path} has layer format '{version}' but this manyheads reads {VERSION}: a newer one may do")
     file.verify()
     return file
+
+
+FORMAT = "manyheads block"
+VERSION = 1
+TABLE = "table"  # the name of the table beside the weights
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedBlock:
+    """A trained block, with everything that is needed to use it.
+
+    Attributes:
+        run: The run of the block.
+        weights: The trained weights by name.
+        given: The table that the run names, before any reduction; None if the run generates its table.
+        embedding: The name of the table.
+    """
+
+    run: BlockRun
+    weights: Mapping[str, Float32[ndarray, "*shape"]]
+    given: Float32[ndarray, "rows width"] | None
+    embedding: str
+
+    @property
+    def table(self) -> Float32[ndarray, "rows d_model"]:
+        """E, the table that the block reads."""
+        return table_of(self.run, self.given)
+
+
+def write_block(path: str | Path, block: TrainedBlock, *, force: bool = False) -> None:
+    """Write a block. `read_block` returns an equal block.
+
+    Args:
+        path: The file; its name must end in .safetensors.
+        block: The block.
+        force: Whether to replace an existing file.
+
+    Raises:
+        InputError: The file exists and `force` is False, or it cannot be written.
+    """
+    path = Path(path)
+    if path.suffix != ".safetensors":
+        raise InputError(f"{path} cannot hold a block: its name must end in .safetensors")
+    metadata = {
+        "format": FORMAT,
+        "version": str(VERSION),
+        "run": json.dumps(asdict(block.run)),
+        "embedding": block.embedding,
+        "software": f"manyheads {importlib.metadata.version('manyheads')}",
+    }
+    table = {} if block.given is None else {TABLE: block.given}
+    write_whole(path, pack_tensors({**block.weights, **table}, metadata), force=force)
+
+
+def read_block(path: str | Path) -> TrainedBlock:
+    """Read a block that `write_block` wrote.
+
+    Args:
+        path: A .safetensors file.
+
+    Returns:
+        The block.
+
+    Raises:
+        InputError: The file cannot be read, is not a block file of this format, or a bit of it has changed.
+    """
+    file = read_tensors(path)
+    if file.metadata.get("format") != FORMAT:
+        raise InputError(f"{path} is not a block that manyheads wrote")
+    if file.metadata.get("version") != str(VERSION):
+        raise InputError(f"{path} has another block format than {VERSION}, which this manyheads reads")
+    file.verify()
+    try:
+        run = BlockRun(**parse_json(file.metadata["run"], path))  # type: ignore[arg-type]
+    except Exception as error:  # a correct checksum does not mean that the run makes sense
+        raise InputError(f"{path} does not have the run of its block") from error
+    weights = {name: file.floats(name) for name in file.tensors if name != TABLE}
+    given = file.floats(TABLE) if TABLE in file.tensors else None
+    # The weights bound the sizes of the run by the size of the file. Only a generated table can be larger.
+    shapes = {"query": (run.heads, run.d_model, run.key_width), "rise": (run.d_model, run.mlp_width)}
+    if any(name not in weights or weights[name].shape != shape for name, shape in shapes.items()):
+        raise InputError(f"{path} does not have the weights of its run")
+    needed = 4 * (run.items + 1) * run.d_model
+    if given is None and needed > memory_limit():
+        raise InputError(f"{path} has a run whose table needs {needed:,} bytes, more than half of the memory")
+    return TrainedBlock(run, weights, given, file.metadata.get("embedding", "unknown"))

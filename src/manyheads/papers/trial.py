@@ -11,7 +11,7 @@ from typing import ClassVar, Literal
 
 from manyheads.block.block_run import BlockRun
 from manyheads.identity import Identified
-from manyheads.problem.embedding_generators import one_hot
+from manyheads.problem.embedding_kinds import one_hot
 from manyheads.retrieval.retrieval_run import RetrievalRun
 from manyheads.sweep import BlockTrainer, LayerTrainer, Record, RetrievalTrainer, Trainer
 from manyheads.sweep.store.record import Storable

@@ -160,7 +160,7 @@ class BlockCommand:
             torch.set_num_threads(self.threads)
 
     def _write(self, outcomes: Sequence[BlockOutcome], frozen: FrozenRows) -> list[Path]:
-        from manyheads.files.block_files import TrainedBlock, write_block
+        from manyheads.files.layer_files import TrainedBlock, write_block
 
         best = max(outcomes, key=lambda outcome: -1.0 if outcome.best is None else outcome.best.accuracy)
         if self.output is None or best.weights is None:

@@ -37,7 +37,7 @@ class HeadsCommand:
     def run(self) -> Answer:
         """Read the block, compute its attention on test contexts, draw."""
         from manyheads.block.head_roles import head_work
-        from manyheads.files.block_files import read_block
+        from manyheads.files.layer_files import read_block
 
         require_at_least(1, per_query=self.per_query)
         check_pictures([self.picture], force=self.force)

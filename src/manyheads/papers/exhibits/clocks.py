@@ -12,7 +12,7 @@ import numpy as np
 
 from manyheads.construct import compressive, split_sources
 from manyheads.papers.trial import Scores, Trial
-from manyheads.problem.embedding_generators import gaussian
+from manyheads.problem.embedding_kinds import gaussian
 from manyheads.problem.graph_generators import permutation_graph
 from manyheads.problem.problem import Problem
 from manyheads.training import Run, Task

@@ -20,7 +20,7 @@ from manyheads.papers.exhibit import Exhibit
 from manyheads.papers.rows import Row, Rows
 from manyheads.papers.trial import Scores, Trial
 from manyheads.papers.verdict import Verdict, judged, missing
-from manyheads.problem.embedding_generators import gaussian, one_hot, sparse_binary
+from manyheads.problem.embedding_kinds import gaussian, one_hot, sparse_binary
 from manyheads.problem.graph_generators import permutation_graph, random_graph, regular_graph
 from manyheads.problem.problem import Problem
 

@@ -18,7 +18,7 @@ from manyheads.construct.smallest_construction import draw_layer, separates
 from manyheads.construct.width_limit import limit_tiles
 from manyheads.layer.rules import MAX, rule_named
 from manyheads.papers.trial import Scores, Trial
-from manyheads.problem.embedding_generators import gaussian
+from manyheads.problem.embedding_kinds import gaussian
 from manyheads.problem.graph import Graph
 from manyheads.problem.graph_generators import permutation_graph
 from manyheads.problem.problem import Problem
