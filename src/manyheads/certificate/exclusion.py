@@ -76,12 +76,12 @@ class Exclusion:
     items: int
     relations: int
     d_model: int
-    matrix: Float64[ndarray, "items items"] | None
-    share: float | None
-    layer: Layer | None
-    certificate: Certificate | None
     steps: int
     seconds: float
+    matrix: Float64[ndarray, "items items"] | None = None
+    share: float | None = None
+    layer: Layer | None = None
+    certificate: Certificate | None = None
 
 
 def exclude(
@@ -113,18 +113,9 @@ def exclude(
     with ThreadPoolExecutor(workers or cores()) as pool:
         search = _Search(problem, pool)
 
-        def answer(
-            verdict: Verdict,
-            reason: str,
-            *,
-            matrix: Float64[ndarray, "items items"] | None = None,
-            share: float | None = None,
-            layer: Layer | None = None,
-            certificate: Certificate | None = None,
-        ) -> Exclusion:
-            sizes = problem.items, problem.relations, problem.d_model
+        def sizes() -> tuple[int, int, int, int, float]:
             seconds = time.monotonic() - started
-            return Exclusion(verdict, reason, *sizes, matrix, share, layer, certificate, search.steps, seconds)
+            return problem.items, problem.relations, problem.d_model, search.steps, seconds
 
         while True:
             seconds = time.monotonic() - started
@@ -135,22 +126,22 @@ def exclude(
                 share = correction_share(problem.graph, problem.rows, search.matrix)
                 if share < SAFE_SHARE:
                     reason = "one head: impossible at every width, proved"
-                    return answer("excluded", reason, matrix=search.matrix, share=share)
+                    return Exclusion("excluded", reason, *sizes(), matrix=search.matrix, share=share)
             if not wrong:
                 layer = search.layer()
                 certificate = certify(layer, problem)
                 if certificate.holds:
                     reason = f"one head of width {layer.key_width} holds the graph, certified"
-                    return answer("held", reason, layer=layer, certificate=certificate)
+                    return Exclusion("held", reason, *sizes(), layer=layer, certificate=certificate)
             is_last = search.steps >= NEWTON_STEPS or (time_limit is not None and seconds >= time_limit)
             is_last = is_last or not search.step()
             if is_last or search.steps == FEW_PAIRS_STEP:
                 matrix = _few_pairs(problem)
                 if matrix is not None and few_pairs_prove(problem.graph, problem.rows, matrix):
                     reason = "one head: impossible at every width, proved by a few pairs"
-                    return answer("excluded", reason, matrix=matrix, share=0.0)
+                    return Exclusion("excluded", reason, *sizes(), matrix=matrix, share=0.0)
             if is_last:
-                return answer("undecided", search.reason(wrong, lacking))
+                return Exclusion("undecided", search.reason(wrong, lacking), *sizes())
 
 
 def _few_pairs(problem: Problem) -> Float64[ndarray, "items items"] | None:
