@@ -1,4 +1,4 @@
-"""The list of planted faults fits the source: every fault has exactly one place, and every test that it names exists."""
+"""The list of planted faults fits the source: each fault has exactly one place, and its tests exist."""
 
 from __future__ import annotations
 
