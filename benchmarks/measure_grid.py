@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 from manyheads.bounds import freedom_key_width
 from manyheads.capacity import measure, measure_protocol, points, threshold
@@ -73,11 +74,16 @@ def grid(task: Task, reach: int) -> dict[Run, tuple[int, int, int]]:
     }
 
 
-def both_ways(task: Task, reach: int, records: list[Record]) -> dict[str, int | float | str | None]:
+def both_ways(task: Task, reach: int, records: list[Record]) -> dict[str, Any]:
     """One row: what the grid finds, what `measure` finds, and the runs each takes."""
     by_run = {record.id: record for record in records}
     shape = {run.id: at for run, at in grid(task, reach).items()}
-    found = threshold(points((*shape[key], record.score("micro_f1")) for key, record in by_run.items()))
+    scores: list[tuple[int, int, int, float]] = []
+    for key, record in by_run.items():
+        score = record.score("micro_f1")
+        assert score is not None
+        scores.append((*shape[key], score))
+    found = threshold(points(scores))
     with tempfile.TemporaryDirectory() as directory, Store.write(Path(directory) / "s.db") as scratch:
         scratch.add(records)  # what the grid has trained need not be trained again
         measured = measure(task, store=scratch, heads=HEADS, seeds=SEEDS)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +22,7 @@ SEEDS = range(1_000, 1_006)
 STEPS = 6_000
 ONE = RetrievalRun(4, 8, 4, SEEDS[0], head_width=8, steps=STEPS, validate_every=STEPS)
 PROBLEMS = (ONE, replace(ONE, heads=2, head_width=16, layers=2))
-CHOSEN = {"learning_rate": 1e-2, "warm_up": 100, "beta2": 0.99, "initial_sharpness": 1.0}
+CHOSEN: dict[str, Any] = {"learning_rate": 1e-2, "warm_up": 100, "beta2": 0.99, "initial_sharpness": 1.0}
 OTHERS = (
     {"learning_rate": 5e-3, "warm_up": 1_000},
     {"learning_rate": 2e-2, "warm_up": 500},

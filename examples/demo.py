@@ -75,7 +75,10 @@ def seeming(records: list[Record]) -> Run | None:
     """The smallest run that passed the paper's test although it decides some pair wrong."""
     passed = []
     for record in records:
-        heads, width, seed = (record.run[name] for name in ("heads", "key_width", "seed"))
+        heads, width, seed = record.run["heads"], record.run["key_width"], record.run["seed"]
+        assert isinstance(heads, int)
+        assert isinstance(width, int)
+        assert isinstance(seed, int)
         run = Run(TASK, heads=heads, key_width=width, seed=seed)
         if run.id == record.id and (record.score("micro_f1") or 0) >= PASSING and record.score("exact_errors"):
             passed.append(run)

@@ -88,7 +88,7 @@ class Tuned:
         return torch.bmm(query, key.mT).max(dim=0).values - self.threshold
 
 
-WRITTEN = {"with-care": WithCare, "tuned": Tuned}
+WRITTEN: dict[str, type[WithCare | Tuned]] = {"with-care": WithCare, "tuned": Tuned}
 
 
 def loss_of(layer: WithCare | Tuned, x: Tensor, y: Tensor, positive_weight: Tensor) -> Tensor:

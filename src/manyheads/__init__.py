@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from manyheads.capacity import measure as measure
     from manyheads.certificate import Certificate as Certificate
     from manyheads.certificate import certify as certify
+    from manyheads.certificate.exclusion import Exclusion as Exclusion
+    from manyheads.certificate.exclusion import exclude as exclude
     from manyheads.errors import InputError as InputError
     from manyheads.files import read_embedding as read_embedding
     from manyheads.files import read_graph as read_graph
@@ -79,6 +81,7 @@ _ROOMS = {
         "Certificate",
         "certify",
     ),
+    "certificate.exclusion": ("Exclusion", "exclude"),
     "construct": (),
     "errors": ("InputError",),
     "files": (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -12,6 +12,9 @@ from hypothesis import strategies as st
 
 from manyheads.block import BlockRun, table_of, task_of
 from manyheads.training.data import Stream
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 torch = pytest.importorskip("torch", reason="the block needs the torch extra")
 from support.textbook_block import textbook_logits  # noqa: E402
@@ -34,10 +37,10 @@ class Scene:
     """Runs of one shape, with weights that no symmetry hides behind, and what they read, in float64."""
 
     weights: BlockWeights
-    table: torch.Tensor
-    x: torch.Tensor
-    queries: torch.Tensor
-    pairs: torch.Tensor
+    table: Tensor
+    x: Tensor
+    queries: Tensor
+    pairs: Tensor
 
 
 def scene(run: BlockRun, seeds: int) -> Scene:

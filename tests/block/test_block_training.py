@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pytest
@@ -17,6 +18,9 @@ from manyheads.errors import InputError
 from manyheads.problem.embedding import given_name
 from manyheads.sweep import BlockTrainer, Store, Trainer, sweep, threads
 from manyheads.training.data import Stream
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 torch = pytest.importorskip("torch", reason="the block needs the torch extra")
 from support.textbook_block import textbook_logits  # noqa: E402
@@ -92,7 +96,7 @@ def test_strides_do_not_change_the_training() -> None:
 def test_the_test_is_of_the_best_validated_weights(monkeypatch: pytest.MonkeyPatch) -> None:
     runs = [TINY, replace(TINY, seed=1)]
     right = iter([(10, 40), (30, 20), (30, 45)])  # of both, at steps 8, 16 and 20
-    seen: list[tuple[Stream, int, torch.Tensor]] = []
+    seen: list[tuple[Stream, int, Tensor]] = []
 
     def scripted(batch: BlockBatch, weights: BlockWeights, stream: Stream, count: int) -> list[Answers]:
         seen.append((stream, batch.step, weights.query.detach().clone()))
@@ -177,7 +181,7 @@ def test_bfloat16_is_float32_to_its_precision() -> None:
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
-def test_cuda_is_the_cpu_to_float_tolerance(precision: str) -> None:
+def test_cuda_is_the_cpu_to_float_tolerance(precision: Literal["float32", "bfloat16"]) -> None:
     run = replace(TINY, precision=precision)
     losses = [BlockBatch([run], tables(run), device=device).advance(4) for device in ("cpu", "cuda")]
     np.testing.assert_allclose(losses[1], losses[0], rtol=1e-4 if precision == "float32" else 0.02)

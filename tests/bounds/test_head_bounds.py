@@ -65,7 +65,7 @@ def test_by_hand() -> None:
     )  # 26/28 − 1: the paper's own setting
     assert int(memorising_width(length=128, input_width=4)) == 512
     assert [int(layers_for(dimension=4, heads=h)) for h in (1, 2, 3, 4, 5)] == [4, 2, 2, 1, 1]
-    assert list(is_covered(subset=np.array([1, 2, 3]), length=9)) == [False, False, True]
+    assert np.asarray(is_covered(subset=np.array([1, 2, 3]), length=9)).tolist() == [False, False, True]
     bounds = retrieval_bounds(dimension=4, length=9, input_width=3)
     assert (bounds.sufficient_heads, bounds.sufficient_width) == (4, 2)
     assert (bounds.memorising_width, bounds.least_subset) == (27, 3)

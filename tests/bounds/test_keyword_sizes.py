@@ -40,8 +40,8 @@ def test_no_public_function_takes_two_numbers_by_position() -> None:
 
 def test_exchanged_sizes_are_an_error() -> None:
     with pytest.raises(TypeError):
-        plan(512, 512, 64)  # type: ignore[misc]
+        plan(512, 512, 64)  # type: ignore[call-arg]
     with pytest.raises(TypeError):
-        freedom_key_width(512, 512, 64, 2)  # type: ignore[misc]
+        freedom_key_width(512, 512, 64, 2)  # type: ignore[call-arg]
     with pytest.raises(TypeError):
-        Shape(64, 4, 16)  # type: ignore[misc]
+        Shape(64, 4, 16)  # type: ignore[call-arg]

@@ -48,9 +48,9 @@ def test_the_check_values() -> None:
     powers = [1, 2, 4, 8, 16, 32]
     problems = ((64, 16), (128, 32), (256, 32), (512, 64))
     splits = [freedom_split(items=m, relations=m, d_model=d, heads=powers) for m, d in problems]
-    assert [(h * w, h) for h, w in splits] == [(16, 2), (15, 1), (44, 4), (42, 2)]
+    assert [split and (split[0] * split[1], split[0]) for split in splits] == [(16, 2), (15, 1), (44, 4), (42, 2)]
     splits = [freedom_split(items=m, relations=m, d_model=d) for m, d in ((64, 16), (256, 32))]
-    assert [(h * w, h) for h, w in splits] == [(15, 3), (42, 3)]
+    assert [split and (split[0] * split[1], split[0]) for split in splits] == [(15, 3), (42, 3)]
     assert [round(np.sqrt(float(freedom_needed(items=m, relations=m, heads=1))), 2) for m in (32, 48, 64)] == [
         11.05,
         14.36,
@@ -241,8 +241,10 @@ def test_the_d_model_that_is_needed(items: int, degree: int, budget: int) -> Non
     assert d == 1 or float(graph_bit_key_budget(items=items, relations=relations, d_model=d - 1, bits=4)) > budget
     d_free = inverse.d_model_by_freedom(items=items, relations=relations, key_budget=budget)
     heads = range(1, budget + 1)  # more do not fit
-    h, w = freedom_split(items=items, relations=relations, d_model=d_free, heads=heads)
-    assert h * w <= budget
+    assert d_free is not None
+    split = freedom_split(items=items, relations=relations, d_model=d_free, heads=heads)
+    assert split is not None
+    assert split[0] * split[1] <= budget
     fewer = freedom_split(items=items, relations=relations, d_model=d_free - 1, heads=heads) if d_free > 1 else None
     assert fewer is None or fewer[0] * fewer[1] > budget
     d_paper = inverse.d_model_by_paper(items=items, relations=relations, key_budget=budget, slope=RELATION_SLOPE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import product
 
 import numpy as np
@@ -54,7 +55,8 @@ def test_the_bit_budget_grows_with_relations_and_falls_with_width_and_bits(
 ) -> None:
     most = items * (items - 1) // 2
     fewer, more = int(share * most), min(most, int(share * most) + 1)
-    budget = graph_bit_key_budget(items=items, relations=np.array([fewer, more]), d_model=d_model, bits=bits)
+    both = np.array([fewer, more])
+    budget = np.asarray(graph_bit_key_budget(items=items, relations=both, d_model=d_model, bits=bits))
     assert budget[0] <= budget[1]
     assert graph_bit_key_budget(items=items, relations=more, d_model=d_model + 1, bits=bits) <= budget[1]
     assert graph_bit_key_budget(items=items, relations=more, d_model=d_model, bits=2 * bits) <= budget[1]
@@ -120,6 +122,7 @@ def test_sparse_graphs_need_m_prime_ln_m(items: int, epsilon: float, d_model: in
     relations = int(items ** (2 - epsilon))
     where = regime(items=items, relations=relations, d_model=d_model, dense_above=0.5)
     assert where.name == "sparse"
+    assert where.exponent is not None
     assert where.exponent == pytest.approx(epsilon, abs=0.01)
     exact = float(ln_graphs(items=items, relations=relations)) / d_model
     assert (
@@ -143,7 +146,7 @@ def test_lemma_8_2_the_owner_gets_its_share(logits: list[float], lead: float, in
 def test_lemma_8_3_shares_average_one_over_l_with_tails_of_that_scale(draw: str) -> None:
     """‖p − 1/ℓ‖_ψ1 ≤ K/ℓ: over ℓ from 8 to 512, E exp(|p − 1/ℓ|·ℓ/K) ≤ 2 with one K."""
     rng = np.random.default_rng(0)
-    draws = {
+    draws: dict[str, Callable[..., np.ndarray]] = {
         "exponential": rng.exponential,
         "lognormal": lambda size: np.exp(0.5 * rng.standard_normal(size)),
         "uniform": rng.random,
@@ -165,7 +168,10 @@ def test_lemma_9_3_and_eq_29_scores_are_lipschitz(rule: str, seed: int, heads: i
     x = rng.standard_normal((2, d_model))
     x /= np.linalg.norm(x, axis=1, keepdims=True)
     U, V, step_u, step_v = rng.standard_normal((4, heads, d_model, width))
-    ball = lambda W: W / max(1.0, np.linalg.norm(W))  # noqa: E731
+
+    def ball(W: np.ndarray) -> np.ndarray:
+        return W / max(1.0, np.linalg.norm(W))
+
     U, V = U / np.linalg.norm(U), V / np.linalg.norm(V)
     moved_u, moved_v = ball(U + size * step_u), ball(V + size * step_v)
     before, after = (Layer(W, K, 0.0, rule).scores(x) for W, K in ((U, V), (moved_u, moved_v)))

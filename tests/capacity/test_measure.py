@@ -57,7 +57,9 @@ def test_it_finds_what_trying_every_point_finds(store: Store) -> None:
     }
     records = sweep(list(runs.values()), store)
     assert len(records) == len(runs)
-    everything = points((*shape, GOAL.score(one)) for shape, one in zip(runs, records, strict=True))
+    scores = [(*shape, GOAL.score(one)) for shape, one in zip(runs, records, strict=True)]
+    everything = points((h, w, seed, score) for h, w, seed, score in scores if score is not None)
+    assert sum(len(point.scores) for point in everything) == len(runs)
     found = threshold(everything, target=GOAL.target)
     assert (capacity.key_budget, capacity.heads) == (found.key_budget, found.heads)
     assert capacity.low is not None
@@ -75,6 +77,22 @@ def test_measuring_again_trains_nothing_and_says_the_same(store: Store) -> None:
     again = measure(TASK, store=store, protocol=PROTOCOL, heads=HEADS, seeds=SEEDS, goal=GOAL, progress=seen.append)
     assert first == again
     assert {watch.trained for watch in seen} == {0}
+
+
+def test_a_store_may_be_a_file_or_nothing(tmp_path: Path) -> None:
+    how = {"protocol": PROTOCOL, "heads": (2,), "seeds": 2, "goal": GOAL}
+    path, seen = tmp_path / "s.db", list[MeasureProgress]()
+    kept, again = measure(TASK, store=path, **how), measure(TASK, store=str(path), progress=seen.append, **how)
+    assert kept == again == measure(TASK, **how)
+    assert {one.trained for one in seen} == {0}
+    with Store.write(path) as store:  # it was closed
+        assert len(store.records()) == kept.runs
+
+
+def test_a_goal_without_a_score_makes_no_store(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no F1"):
+        measure(replace(TASK, objective="values"), store=tmp_path / "s.db", heads=(1,), seeds=1)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_budget_of_runs_is_kept_and_taken_up_again(store: Store) -> None:
@@ -203,7 +221,7 @@ def test_the_papers_step_limits() -> None:
 def test_a_store_tells_the_capacity_of_every_problem_in_it(store: Store) -> None:
     first, second = (
         measure(task, store=store, protocol=PROTOCOL, heads=HEADS, seeds=SEEDS, goal=GOAL)
-        for task in (TASK, replace(TASK, embedding="gaussian:12"))
+        for task in (TASK, Task(TASK.graph, "gaussian:12", context=TASK.context))
     )
     sweep([changed(LIKE, seed=7)], store)  # one seed more at one point is no fuller point than all the others
     found = stored_problems(store.records(), GOAL)
@@ -211,6 +229,8 @@ def test_a_store_tells_the_capacity_of_every_problem_in_it(store: Store) -> None
     assert found[1].threshold == second.threshold
     assert found[1].runs == second.runs
     assert found[0].runs == first.runs + 1
+    assert second.key_budget is not None
+    assert second.heads is not None
     assert found[1].measured == MeasuredProblem(16, 16, 12, second.key_budget, second.heads)
 
 

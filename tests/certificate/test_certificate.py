@@ -32,7 +32,8 @@ def score_layer(scores: np.ndarray, rule: str, threshold: float = 0.5) -> Layer:
 
 
 def graph_of(adjacency: np.ndarray) -> Graph:
-    return Graph(len(adjacency), *np.nonzero(adjacency))
+    sources, targets = np.nonzero(adjacency)
+    return Graph(len(adjacency), sources, targets)
 
 
 def lengths_of(rule: str, lengths: Range) -> Range | None:
@@ -195,7 +196,7 @@ def test_every_single_error_is_found(rule: str, block: int, monkeypatch: pytest.
         assert certificate.verdict == "refuted"
         witness = certificate.witness
         assert witness is not None
-        assert (witness.source, witness.target, witness.is_relation) == (source, target, disputed[source, target])
+        assert (witness.source, witness.target, witness.is_relation) == (source, target, bool(disputed[source, target]))
         assert (certificate.missed, certificate.false_pairs) == (int(witness.is_relation), int(not witness.is_relation))
         assert certificate.open_pairs == 0
 
@@ -254,7 +255,8 @@ def test_one_overgrown_key_does_not_blur_the_other_pairs() -> None:
 @pytest.mark.parametrize("rule", PAIRWISE)
 def test_context_length_makes_no_difference_to_rules_blind_to_it(rule: str) -> None:
     graph = permutation_graph(9, seed=0)
-    layer = Layer(*np.random.default_rng(0).standard_normal((2, 2, 9, 3)), 0.1, rule)
+    query, key = np.random.default_rng(0).standard_normal((2, 2, 9, 3))
+    layer = Layer(query, key, 0.1, rule)
     certificate = certify(layer, Problem(graph, one_hot(9)), context_length=4)
     assert certificate == certify(layer, Problem(graph, one_hot(9)))
     assert certificate.context_lengths is None
@@ -328,7 +330,8 @@ def test_json_and_text_carry_everything() -> None:
 def test_progress_rises_to_its_total(rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(projection, "BLOCK", 1)
     seen: list[tuple[int, int]] = []
-    layer = Layer(*np.random.default_rng(0).standard_normal((2, 2, 9, 3)), 0.1, rule)
+    query, key = np.random.default_rng(0).standard_normal((2, 2, 9, 3))
+    layer = Layer(query, key, 0.1, rule)
     length = lengths_of(rule, (4, 4))
     graph = permutation_graph(9, seed=0)
     certify(

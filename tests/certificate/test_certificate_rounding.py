@@ -166,7 +166,8 @@ def test_verdicts_are_exactly_true_next_to_the_threshold(
             disputed.flat[rng.integers(adjacency.size)] ^= True
             for graph, right in ((adjacency, True), (disputed, False)):
                 layer = Layer(query, key, threshold, rule)
-                relations = Graph(ITEMS, *np.nonzero(graph))
+                sources, targets = np.nonzero(graph)
+                relations = Graph(ITEMS, sources, targets)
                 # the whole of the items is the only context of length ITEMS
                 verdict = certify(layer, Problem(relations, embedding), context_length=ITEMS).verdict
                 assert verdict != ("refuted" if right else "holds")

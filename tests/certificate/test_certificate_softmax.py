@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pytest
@@ -229,7 +230,8 @@ def test_a_range_is_judged_at_both_its_ends(
     lengths: Range, adjacency: np.ndarray, threshold: float, verdict: str
 ) -> None:
     """With one head the bounds are exact, so the window is that of every context of every length in the range."""
-    graph = Graph(6, *np.nonzero(adjacency))
+    sources, targets = np.nonzero(adjacency)
+    graph = Graph(6, sources, targets)
     layer = logit_layer(random_logits(1, 6, scale=1.0, seed=0), threshold)
     certificate = certify(layer, Problem(graph, one_hot(6)), context_length=lengths)
     tried = try_every_context(layer, one_hot(6), graph, lengths)
@@ -254,7 +256,8 @@ def test_counting_finds_only_pairs_that_are_wrong(
 ) -> None:
     lengths = (min(*ends, items), min(max(ends), items))
     adjacency = np.random.default_rng(seed).random((items, items)) < density
-    graph = Graph(items, *np.nonzero(adjacency))
+    sources, targets = np.nonzero(adjacency)
+    graph = Graph(items, sources, targets)
     layer = logit_layer(random_logits(heads, items, scale=1.0, seed=seed), threshold)
     failures = {relation: pair for pair, relation in counted_failures(layer, Problem(graph, one_hot(items)), lengths)}
     for relation, pair in failures.items():
@@ -289,7 +292,12 @@ def test_tighter_bounds_and_branching_prove_what_sound_bounds_cannot(monkeypatch
     assert lower < upper  # no threshold at all is within reach of the sound bounds
     branched: list[int] = []
     decide = Frontier.decide
-    monkeypatch.setattr(Frontier, "decide", lambda *arguments: branched.append(1) or decide(*arguments))
+
+    def counted(*arguments: Any) -> int:
+        branched.append(1)
+        return decide(*arguments)
+
+    monkeypatch.setattr(Frontier, "decide", counted)
     assert certify(logit_layer(logits, 0.725), Problem(graph, one_hot(40)), context_length=10).holds
     assert not branched
     close = logit_layer(logits, 0.6962)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from manyheads._native import multiply
-from manyheads.certificate.projection import gamma
+from manyheads.layer.rules import gamma
 
 
 @given(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -42,7 +43,7 @@ def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.chdir(tmp_path)
 
 
-def told(words: list[str], capsys: pytest.CaptureFixture[str]) -> dict:
+def told(words: list[str], capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     assert main([*words, "--json"]) == 0
     return json.loads(capsys.readouterr().out)
 

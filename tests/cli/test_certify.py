@@ -20,27 +20,27 @@ GOOD = {"layer": "layer.safetensors", "graph": "graph.csv", "embedding": "rows.n
 @pytest.fixture(autouse=True)
 def _with_good_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    rng = np.random.default_rng(0)
+    query, key = np.random.default_rng(0).standard_normal((2, 2, 4, 3))
     write_graph("graph.csv", permutation_graph(6, seed=0))
     write_embedding("rows.npy", gaussian(6, 4, seed=0))
-    write_layer("layer.safetensors", Layer(*rng.standard_normal((2, 2, 4, 3)), threshold=0.0))
+    write_layer("layer.safetensors", Layer(query, key, threshold=0.0))
 
 
-def text(content: str) -> Callable[[Path], None]:
-    return lambda path: path.write_text(content) and None
+def text(content: str) -> Callable[[Path], object]:
+    return lambda path: path.write_text(content)
 
 
-def cut(original: str, length: int) -> Callable[[Path], None]:
-    return lambda path: path.write_bytes(Path(original).read_bytes()[:length]) and None
+def cut(original: str, length: int) -> Callable[[Path], object]:
+    return lambda path: path.write_bytes(Path(original).read_bytes()[:length])
 
 
-def rows(array: np.ndarray) -> Callable[[Path], None]:
+def rows(array: np.ndarray) -> Callable[[Path], object]:
     return lambda path: np.save(path, array)
 
 
-def weights(query: np.ndarray) -> Callable[[Path], None]:
+def weights(query: np.ndarray) -> Callable[[Path], object]:
     metadata = {"format": "manyheads layer", "version": "1", "rule": "max", "threshold": "0x0p+0"}
-    return lambda path: path.write_bytes(pack_tensors({"query": query, "key": query}, metadata)) and None
+    return lambda path: path.write_bytes(pack_tensors({"query": query, "key": query}, metadata))
 
 
 def absent(path: Path) -> None:

@@ -208,10 +208,10 @@ def test_a_file_named_like_a_kind_is_reached_by_its_path() -> None:
 
 @pytest.fixture
 def _with_good_files() -> None:
-    rng = np.random.default_rng(0)
+    query, key = np.random.default_rng(0).standard_normal((2, 2, 4, 3))
     write_graph("graph.csv", permutation_graph(6, seed=0))
     write_embedding("rows.npy", gaussian(6, 4, seed=0))
-    write_layer("layer.safetensors", Layer(*rng.standard_normal((2, 2, 4, 3)), threshold=0.0))
+    write_layer("layer.safetensors", Layer(query, key, threshold=0.0))
 
 
 COMPILE = ["compile", "--graph", "graph.csv", "--embedding", "rows.npy"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.commands import refused
@@ -25,7 +26,7 @@ def _in_a_new_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("COLUMNS", "80")
 
 
-def told(words: list[str], capsys: pytest.CaptureFixture[str]) -> dict:
+def told(words: list[str], capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     assert main([*words, "--json"]) == 0
     return json.loads(capsys.readouterr().out)
 

@@ -43,6 +43,7 @@ def test_the_run_is_the_librarys(capsys: pytest.CaptureFixture[str]) -> None:
     assert (told["exact_errors"], told["margin"]) == (outcome.exact_errors, outcome.margin)
     assert [check["score"] for check in told["curve"]] == [check.score for check in outcome.curve]
     written = read_layer("layer.safetensors")
+    assert outcome.layer is not None
     np.testing.assert_array_equal(written.query, outcome.layer.query)
     assert read_provenance("layer.safetensors")["run"] == RUN.id
     assert read_graph("graph.csv") == problem.graph

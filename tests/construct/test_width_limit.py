@@ -134,7 +134,7 @@ def test_nineteen_of_twenty_draws_count() -> None:
 def test_smallest_stops_where_no_width_works() -> None:
     graph, x = permutation_graph(64, seed=0), gaussian(64, 16, seed=0)
     result = smallest(Problem(graph, x), threshold="paper", seed=0)
-    assert result.best is result.layer is result.certificate is None
+    assert (result.best, result.layer, result.certificate) == (None, None, None)
     assert not result.trials
     assert len(result.limits) == len(default_matching_sizes(graph, 16))
     assert not any(found.separates("paper") for found in result.limits)

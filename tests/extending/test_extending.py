@@ -89,7 +89,7 @@ def test_a_kind_goes_through_every_command(
     problem = ["--graph", graph, "--embedding", embedding]
     layer, store = str(tmp_path / "layer.safetensors"), str(tmp_path / "r.db")
     wide = ["--graph", graph, "--embedding", f"{embedding.partition(':')[0]}:1024"]  # a construction needs room
-    compiled = answer(capsys, "compile", *wide, "--key-width", "400", "--block-size", "8")
+    compiled = answer(capsys, "compile", *wide, "--key-width", "400", "--matching-size", "8")
     assert compiled["certificate"]["verdict"] == "holds"
     fitted = answer(capsys, "fit", *problem, "--heads", "4", "--key-width", "8", "-o", layer)
     assert fitted["certificate"]["verdict"] == "holds"
@@ -206,8 +206,9 @@ def test_to_add_a_thing_touches_as_few_files_as_promised(word: str, most: int) -
 
 
 def test_a_kind_registered_twice_is_refused() -> None:
-    for again in (lambda: register_graph_kind(RING), lambda: register_embedding_kind(CORNERS)):
-        with pytest.raises(ValueError, match="cannot be registered"):
-            again()
+    with pytest.raises(ValueError, match="cannot be registered"):
+        register_graph_kind(RING)
+    with pytest.raises(ValueError, match="cannot be registered"):
+        register_embedding_kind(CORNERS)
     with pytest.raises(ValueError, match="exists already"):
         register_rule(Mean())

@@ -25,7 +25,8 @@ from manyheads.files import (
 
 ROWS = gaussian(3, 2, seed=0)
 GRAPH = permutation_graph(6, seed=0)
-LAYER = Layer(*np.random.default_rng(0).standard_normal((2, 1, 2, 2)).astype(np.float32), threshold=0.1, rule="softmax")
+QUERY, KEY = np.random.default_rng(0).standard_normal((2, 1, 2, 2)).astype(np.float32)
+LAYER = Layer(QUERY, KEY, threshold=0.1, rule="softmax")
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
 import safetensors.numpy
 import torch
+from numpy.typing import DTypeLike
 from safetensors.torch import save_file as save_torch
 
 from manyheads import InputError, gaussian
@@ -26,7 +28,7 @@ def test_an_embedding_comes_back_to_the_last_bit(tmp_path: Path, name: str) -> N
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, ">f4"])
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_any_floating_point_npy_becomes_float32(tmp_path: Path, dtype: str, order: str) -> None:
+def test_any_floating_point_npy_becomes_float32(tmp_path: Path, dtype: DTypeLike, order: Literal["C", "F"]) -> None:
     np.save(tmp_path / "a.npy", np.array(ROWS, dtype=dtype, order=order))
     rows = read_embedding(tmp_path / "a.npy")
     assert rows.dtype == np.float32

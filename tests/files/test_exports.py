@@ -160,3 +160,45 @@ def test_a_directory_that_exists_is_written_into_only_with_force(tmp_path: Path)
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="is a file, not a directory"):
         write_export(tmp_path / "file", layer_of("max"), to="torch", force=True)
+
+
+def test_torch_refuses_an_export_in_which_a_bit_has_changed(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    from manyheads.files.standalone.attention import AttentionLayer
+
+    write_export(tmp_path / "out", layer_of("max"), to="torch", embedding=gaussian(ITEMS, D_MODEL, seed=1))
+    path = tmp_path / "out" / "layer.safetensors"
+    content = path.read_bytes()
+    assert AttentionLayer.load(path).rule == "max"
+    places = np.random.default_rng(0).integers(8 * len(content), size=200)
+    for place in [*places, *range(8 * 8, 8 * 200, 9)]:
+        damaged = bytearray(content)
+        damaged[place // 8] ^= 1 << place % 8
+        path.write_bytes(damaged)
+        with pytest.raises(ValueError, match="is damaged, or is not a layer that manyheads wrote"):
+            AttentionLayer.load(path)
+    path.write_bytes(content.replace(b'"max"', b'"sum"'))
+    with pytest.raises(ValueError, match="does not match its checksum"):
+        AttentionLayer.load(path)
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new"), [("config.json", b"0x1.3", b"0x1.7"), ("model.safetensors", None, b"")]
+)
+def test_the_hooked_export_refuses_files_that_have_changed(
+    tmp_path: Path, file: str, old: bytes | None, new: bytes
+) -> None:
+    pytest.importorskip("torch")
+    from manyheads.files.standalone.hooked import read
+
+    write_export(tmp_path / "out", layer_of("max"), to="transformer-lens", embedding=gaussian(ITEMS, D_MODEL, seed=1))
+    config, weights = read(tmp_path / "out")
+    assert (config["d_model"], config["manyheads"]["rule"]) == (D_MODEL, "max")
+    np.testing.assert_array_equal(weights["blocks.0.attn.W_Q"], layer_of("max").query)
+    path = tmp_path / "out" / file
+    content = path.read_bytes()
+    damaged = content.replace(b"0x1.3", b"0x1.7") if file == "config.json" else content[:-1] + bytes([content[-1] ^ 1])
+    assert damaged != content
+    path.write_bytes(damaged)
+    with pytest.raises(ValueError, match="do not match their checksum"):
+        read(tmp_path / "out")

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import re
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -112,7 +116,7 @@ def test_labels_are_numbered_as_given_or_as_they_appear(tmp_path: Path) -> None:
         ("source,target\n", {}, "holds no relation"),
     ],
 )
-def test_a_line_that_cannot_be_right_is_named(tmp_path: Path, text: str, options: dict[str, object], says: str) -> None:
+def test_a_line_that_cannot_be_right_is_named(tmp_path: Path, text: str, options: dict[str, Any], says: str) -> None:
     with pytest.raises(InputError, match=says) as caught:
         read(tmp_path, text, **options)
     assert "\n" not in str(caught.value)
@@ -156,3 +160,56 @@ def test_a_graph_that_a_file_cannot_hold_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="UTF-8"):
         write_graph(tmp_path / "graph.csv", graph.with_labels(["a", "\ud800"]))
     assert not list(tmp_path.iterdir())
+
+
+FORMULAS = (
+    "=1+1",
+    "+1",
+    "-1",
+    "@SUM(A1)",
+    "\t=1",
+    "a;=cmd|' /C calc'!A0",
+    "a, =b",
+    '"=x"',
+    "\uff1d1",
+    "x=1",
+    "Rome",
+    '"',
+)
+
+
+def cells(text: str) -> list[str]:
+    """The cells that a spreadsheet can find in a text: split at any separator, with or without quotation marks."""
+    bare = [cell for line in text.splitlines() for cell in re.split("[,;\t| ]", line)]
+    return [cell.strip("\"'") for cell in bare] + [
+        cell for line in csv.reader(io.StringIO(text)) for cell in line if not cell.startswith("#")
+    ]
+
+
+@pytest.mark.parametrize("name", ["graph.csv", "graph.tsv"])
+def test_no_label_is_a_formula_in_a_spreadsheet(tmp_path: Path, name: str) -> None:
+    ends = np.arange(len(FORMULAS))
+    graph = Graph(len(FORMULAS), ends, np.roll(ends, 1), FORMULAS)
+    write_graph(tmp_path / name, graph)
+    assert read_graph(tmp_path / name) == graph
+    text = (tmp_path / name).read_text()
+    assert not [cell for cell in cells(text) if cell[:1] and cell[0] in "=+-@\t\uff1d"]
+
+
+@settings(max_examples=60)
+@given(labels=st.lists(st.text("=+-@\"',\\ua\n é;", max_size=6), min_size=2, max_size=5, unique=True))
+def test_labels_that_look_like_formulas_or_json_come_back(
+    labels: list[str], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    ends = np.arange(len(labels))
+    graph = Graph(len(labels), ends, ends, tuple(labels))
+    path = tmp_path_factory.getbasetemp() / "formulas.csv"
+    write_graph(path, graph, force=True)
+    assert read_graph(path) == graph
+
+
+def test_ordinary_labels_are_written_as_before(tmp_path: Path) -> None:
+    write_graph(tmp_path / "a.csv", permutation_graph(2, seed=0).with_labels(["well-known", 'say "x"']))
+    text = (tmp_path / "a.csv").read_text()
+    assert "fields: json" not in text
+    assert '# item: "well-known"' in text

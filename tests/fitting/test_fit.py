@@ -49,7 +49,7 @@ from manyheads.fitting.descent import (
 )
 from manyheads.fitting.folding import unfold
 from manyheads.fitting.layer_fit import MappedProblem
-from manyheads.fitting.options import suitable_descent
+from manyheads.fitting.options import ShapeTrial, suitable_descent
 from manyheads.fitting.shapes import most_heads, narrowest_band, splits
 from manyheads.layer.rules import MAX, SOFTMAX, SUM
 from manyheads.problem.problem import Problem
@@ -222,7 +222,8 @@ def test_maps_fold_into_the_weights_exactly(seed: int, name: str) -> None:
     rng = np.random.default_rng(seed)
     rows = (rng.standard_normal((12, 5)) * np.array([1, 3, 10, 0.1, 1]) + 4).astype(np.float32)
     matrix = linear_map(rows, name)  # type: ignore[arg-type]
-    layer = Layer(*rng.standard_normal((2, 3, 5, 4)), threshold=0.2)
+    query, key = rng.standard_normal((2, 3, 5, 4))
+    layer = Layer(query, key, threshold=0.2)
     np.testing.assert_allclose(
         fold(layer, matrix).scores(rows), layer.scores(map_rows(rows, matrix)), rtol=1e-8, atol=1e-8
     )
@@ -267,12 +268,12 @@ def test_growth_keeps_what_was_known_and_takes_fewer_steps() -> None:
 
 
 def test_growth_refuses_another_embedding() -> None:
-    layer = Layer(*np.ones((2, 1, 4, 2)), threshold=0.0)
+    layer = Layer(np.ones((1, 4, 2)), np.ones((1, 4, 2)), threshold=0.0)
     with pytest.raises(InputError, match="rows of 4 numbers"):
         grow(layer, Problem(permutation_graph(20, seed=0), gaussian(20, 5, seed=0)), options=FitOptions(seed=0))
     with pytest.raises(InputError, match="max or softmax"):
         grow(
-            replace(layer, rule="sum"),
+            replace(layer, rule=SUM),
             Problem(permutation_graph(20, seed=0), gaussian(20, 4, seed=0)),
             options=FitOptions(seed=0),
         )
@@ -280,7 +281,7 @@ def test_growth_refuses_another_embedding() -> None:
 
 def test_the_search_goes_down_and_says_what_it_tried() -> None:
     graph, embedding = permutation_graph(48, seed=0), gaussian(48, 16, seed=1)
-    reported = []
+    reported: list[ShapeTrial] = []
     found = smallest_fit(
         Problem(graph, embedding), options=FitOptions(seed=0, time_limit=2.0, workers=1, report=reported.append)
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from importlib import import_module
+from typing import Any
 from weakref import WeakSet
 
 import pytest
@@ -24,7 +25,7 @@ def test_the_engine_is_gone_when_the_certificate_begins(monkeypatch: pytest.Monk
     judged: list[int] = []
 
     class Watched(Engine):
-        def run(self, *args: object, **options: object) -> DescentResult:
+        def run(self, *args: Any, **options: Any) -> DescentResult:
             engines.add(self)
             return super().run(*args, **options)
 

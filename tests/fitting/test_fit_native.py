@@ -127,7 +127,8 @@ def test_a_burst_is_adam_written_out() -> None:
     burst = fitting.burst(rates, beta1, beta2, 3.0, 0.0, 1.0, math.inf, False)
     assert burst.steps == len(rates)
     query, key = weights(3, 11, 5)
-    at, first, second = [query, key, np.array(1.3)], [0.0] * 3, [0.0] * 3
+    at = [query, key, np.array(1.3)]
+    first, second = ([np.zeros_like(part) for part in at] for _ in range(2))
     for step, rate in enumerate(rates, 1):
         threshold = float(at[2])
         levels = (FLOORLESS, threshold - 1, threshold + 1, threshold, 3.0)  # both levels move with the threshold

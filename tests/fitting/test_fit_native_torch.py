@@ -16,7 +16,7 @@ def test_a_burst_is_torchs_adam_on_weights_and_threshold() -> None:
     rows = gaussian(graph.items, 11, seed=3)
     start = np.random.default_rng(0).standard_normal((2, 3, 11, 5)) * 1.2
     fitting = Fitting64(graph.row_starts, graph.targets, rows, 3, 5, 1)
-    fitting.set_weights(*start, 1.3)
+    fitting.set_weights(start[0], start[1], 1.3)
     rates = [0.2, 0.1, 0.05, 0.3, 0.01]
     fitting.burst(rates, 0.9, 0.95, 3.0, 0.0, 1.0, math.inf, False)
     x, related = torch.tensor(rows, dtype=torch.float64), torch.tensor(graph.adjacency())
@@ -33,4 +33,4 @@ def test_a_burst_is_torchs_adam_on_weights_and_threshold() -> None:
         adam.step()
     mine = fitting.weights()
     for got, wanted in zip(mine, (query, key, threshold), strict=True):
-        np.testing.assert_allclose(got, wanted.detach().numpy(), rtol=1e-8, atol=1e-10)
+        np.testing.assert_allclose(np.asarray(got), wanted.detach().numpy(), rtol=1e-8, atol=1e-10)

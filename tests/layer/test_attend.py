@@ -6,6 +6,7 @@ import io
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
@@ -14,8 +15,8 @@ from manyheads import InputError, Layer, gaussian
 from manyheads.cli import main
 from manyheads.cli.commands.attend import attention_answer
 from manyheads.files import write_embedding, write_layer
+from manyheads.layer.layer_vocabulary import Vocabulary
 from manyheads.layer.rules import RULES
-from manyheads.layer.vocabulary import Vocabulary
 
 LABELS = ("Ġcat", "Ġanimal", "cat", "dog", "Ġdog", "Ġstone")
 ATTEND = ["attend", "layer.safetensors", "--embedding", "rows.npy"]
@@ -85,7 +86,8 @@ def test_words_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert [(one["source"], one["target"]) for one in facts["attends"]] == pairs
     # the word has two tokens: a pair of them is one from them and one to them, and is told once
     everything = Vocabulary(replace(vocabulary.layer, threshold=-1e9), vocabulary.embedding, vocabulary.labels)
-    told = [(one["source"], one["target"]) for one in attention_answer(everything, ("cat",)).facts["attends"]]
+    facts = attention_answer(everything, ("cat",)).facts
+    told = [(one["source"], one["target"]) for one in cast("list[dict[str, str]]", facts["attends"])]
     assert len(set(told)) == len(told) == 4 * len(LABELS) - 4
     main([*ATTEND, "1"])  # without labels, items are numbers
     assert "attends to" in capsys.readouterr().out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ def row(part: str, accuracy: float | None, **given: Any) -> dict[str, Any]:
     return common | {"accuracy": accuracy} | checks | given
 
 
-def size(accuracies: dict[int, tuple[float | None, float]], **given: Any) -> list[dict[str, Any]]:
+def size(accuracies: Mapping[int, tuple[float | None, float]], **given: Any) -> list[dict[str, Any]]:
     """Rows of one size: the accuracy on either embedding, by the key budget."""
     return [
         row("size", accuracy, key_budget=budget, embedding=name, **given)

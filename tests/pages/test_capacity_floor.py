@@ -22,7 +22,7 @@ def test_the_picture_shows_every_point(tmp_path: Path) -> None:
         own = sorted((p["x"], p["floor"]) for p in points if p["family"] in families)
         (floors,) = [bar for bar in axes.containers if str(bar.get_label()).startswith("certified floor")]
         np.testing.assert_allclose(sorted(zip(*floors[0].get_data(), strict=True)), own)
-        scattered = {str(dots.get_label()): dots.get_offsets() for dots in axes.collections}
+        scattered = {str(dots.get_label()): np.asarray(dots.get_offsets()) for dots in axes.collections}
         assert len(scattered["our $D_K^*$, the same protocol"]) == len(own)
     save(figure, tmp_path / "floor")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.special import softmax as shares
+from support.pictures import coordinates
 
 from manyheads import construct, gaussian, permutation_graph
 from manyheads.construct import RADEMACHER
@@ -48,11 +49,11 @@ def test_the_picture_shows_every_row() -> None:
         for length in (8, 16)
     ]
     left, middle, right = draw_noise(terms, backgrounds).axes
-    assert {len(line.get_xdata()) for line in left.get_lines()[2:8]} == {3}
-    assert [line.get_ydata()[0] for line in middle.get_lines()[:2]] == [0.8, 0.3]
+    assert {len(coordinates(line)[0]) for line in left.get_lines()[2:8]} == {3}
+    assert [coordinates(line)[1][0] for line in middle.get_lines()[:2]] == [0.8, 0.3]
     assert {"mean, $(h-1)/ℓ$", "Eq. 13, $C_2 = 1$"} <= set(right.get_legend_handles_labels()[1])
     (mean,) = (line for line in right.get_lines() if line.get_label() == "mean, $(h-1)/ℓ$")
-    assert list(mean.get_ydata()) == [3 / 8, 3 / 16]
+    assert coordinates(mean)[1] == [3 / 8, 3 / 16]
 
 
 def test_the_terms_add_up_to_the_scores_of_every_head() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.pictures import coordinates
 
 from manyheads import gaussian
 from manyheads.drawing.style import save
@@ -52,8 +53,8 @@ def test_curves_are_means_over_seeds(families: list[dict[str, Any]]) -> None:
         ("on the blocks", "blocks", "gamma"),
     ):
         values = [row[column] for row in own if row["over"] == over]
-        places = list(lines[label].get_xdata())
-        assert lines[label].get_ydata()[places.index(64)] == pytest.approx(sum(values) / len(values))
+        places, heights = coordinates(lines[label])
+        assert heights[places.index(64)] == pytest.approx(sum(values) / len(values))
 
 
 def test_equal_rows_make_equal_files(tmp_path: Path) -> None:

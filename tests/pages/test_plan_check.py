@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -38,9 +39,9 @@ def test_the_constants_are_those_of_the_stored_rows() -> None:
 
 
 def test_the_page_counts_misses_as_misses() -> None:
-    good = {"number": 0, "items": 64, "d_model": 16, "degree": 1, "heads": 4, "key_width": 5, "key_budget": 20}
+    good: dict[str, Any] = {"number": 0, "items": 64, "d_model": 16, "degree": 1, "heads": 4, "key_width": 5}
     good |= {"predicted": 19, "f1": 0.995, "seeds": 3, "measured": 18, "measured_heads": 3, "complete": True}
-    good |= {"runs": 40, "ratio": 20 / 18, "held": True}
+    good |= {"key_budget": 20, "runs": 40, "ratio": 20 / 18, "held": True}
     small = good | {"number": 1, "f1": 0.98, "held": False}
     large = good | {"number": 2, "ratio": 1.5, "held": False, "complete": False}
     none = good | dict.fromkeys(COLUMNS) | {"number": 3, "items": 500}

@@ -90,7 +90,7 @@ def test_an_exhibit_declares_the_kinds_of_its_runs(name: str) -> None:
     """The command chooses processes or threads, and the options of blocks, by this declaration."""
     kinds = {Run: "layer", BlockRun: "block", RetrievalRun: "retrieval"}
     runs = needed([name], QUICK)
-    assert {kinds.get(type(run), "trial") for run in runs} == exhibit_named(name).work  # type: ignore[call-overload]
+    assert {kinds.get(type(run), "trial") for run in runs} == exhibit_named(name).work
 
 
 @dataclass(frozen=True)

@@ -50,9 +50,11 @@ def as_told(run: RetrievalRun) -> float:
 
 
 def rows_of(nmse: Callable[[RetrievalRun], float | None], scale: Scale = FULL) -> Rows:
-    runs = needed(RETRIEVAL, scale)
-    assert all(isinstance(run, RetrievalRun) for run in runs)
-    made = [Row(run.id, "retrieval", "limit", {"nmse": nmse(run)}, run.steps, 1.0) for run in runs]  # type: ignore[arg-type]
+    runs = []
+    for run in needed(RETRIEVAL, scale):
+        assert isinstance(run, RetrievalRun)
+        runs.append(run)
+    made = [Row(run.id, "retrieval", "limit", {"nmse": nmse(run)}, run.steps, 1.0) for run in runs]
     return Rows(made, machine={"cpu": "made up"})
 
 

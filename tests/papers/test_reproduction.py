@@ -9,12 +9,13 @@ from support.made_up import BUILDS, QUICK, made_up, roughly
 
 from manyheads.papers import CAPACITY, Rows, exhibit_named, exhibit_names, needed, read_rows, write_rows
 from manyheads.papers.exhibit import EXHIBITS
-from manyheads.papers.exhibits.clocks import BuildClock
+from manyheads.papers.exhibits.clocks import BuildClock, SplitClock
 from manyheads.papers.exhibits.constructions import Build
 from manyheads.papers.exhibits.softmax_trials import NeededWidth, SampledContexts
 from manyheads.papers.panel import Panel
 from manyheads.papers.paper_page import page
 from manyheads.papers.reproduction import draw_pictures, measure_rows, missing_runs, report
+from manyheads.papers.trial import Trial
 from manyheads.sweep import Store
 
 NAMES = exhibit_names(CAPACITY)
@@ -58,13 +59,15 @@ def test_what_a_machine_cannot_make_stays_missing(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr("manyheads.papers.exhibits.clocks.find_spec", lambda name: None)
     with Store.write(tmp_path / "p.db") as store:
         rows = measure_rows(("split_cost",), store, QUICK)
-    assert [run.channel for run in needed(("split_cost",), QUICK) if run.id in rows] == ["kernel"]
+    (run,) = (run for run in needed(("split_cost",), QUICK) if run.id in rows)
+    assert isinstance(run, SplitClock)
+    assert run.channel == "kernel"
     (verdict,) = exhibit_named("split_cost").claims(rows, QUICK)
     assert verdict.outcome == "not attempted"
 
 
 def test_every_kind_goes_through_store_and_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    small = {
+    small: dict[str, dict[str, object]] = {
         "constructions": {"PROBLEMS": (BUILDS[1],), "CONSTANTS": (1.0, 12.0)},
         "softmax_construction": {"SIZES": ((48, 64),), "MENDED_HEADS": 4, "LENGTHS": (4, 8, 12, 16)},
         "construction_cost": {"ITEMS": (80, 90, 100), "WIDTHS": {80: ("red", "o")}},
@@ -72,7 +75,9 @@ def test_every_kind_goes_through_store_and_rows(tmp_path: Path, monkeypatch: pyt
     }
     monkeypatch.setattr("manyheads.papers.reproduction.save", roughly)
     for name, constants in small.items():
-        module = EXHIBITS[name].partition(":")[0]  # type: ignore[union-attr]
+        place = EXHIBITS[name]
+        assert isinstance(place, str)
+        module = place.partition(":")[0]
         for constant, value in constants.items():
             monkeypatch.setattr(f"{module}.{constant}", value)
     runs = needed(tuple(small), QUICK)
@@ -81,6 +86,7 @@ def test_every_kind_goes_through_store_and_rows(tmp_path: Path, monkeypatch: pyt
         rows = measure_rows(tuple(small), store, QUICK)
         assert not missing_runs(tuple(small), rows, QUICK)
     for run in runs:
+        assert isinstance(run, Trial)
         (row,) = rows.of([run])
         assert run.EXCLUSIVE or row.scores == run.make()
     write_rows(tmp_path / "rows.jsonl.gz", rows, runs)

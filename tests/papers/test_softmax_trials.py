@@ -43,15 +43,18 @@ def test_intervals_are_clopper_and_pearsons(wrong: int, of: int) -> None:
 def test_sampled_contexts_are_decided_by_the_layer(calibration: int) -> None:
     trial = SampledContexts(64, 72, 32, 40, 8, 60, calibration, seed=3)
     found = trial.make()
-    assert (found["scale"] == 1 and found["threshold"] == 0.5) == (calibration == 0)
+    scale, threshold = found["scale"], found["threshold"]
+    assert scale is not None
+    assert threshold is not None
+    assert (scale == 1 and threshold == 0.5) == (calibration == 0)
     graph, embedding = permutation_graph(64, seed=3), gaussian(64, 72, seed=3)
     layer = construct.softmax(
         Problem(graph, embedding),
         key_width=40,
         seed=3,
         matching_size=32,
-        scale=found["scale"],
-        threshold=found["threshold"],
+        scale=scale,
+        threshold=threshold,
     )
     rng = np.random.default_rng((3, 8))
     random_contexts(rng, items=64, length=8, count=calibration)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -65,7 +67,7 @@ def test_the_papers_law_is_that_of_permutations_for_permutations_only() -> None:
         slope: pytest.approx(float(paper_key_budget(items=600, relations=600, d_model=48, slope=slope)))
         for slope in (PERMUTATION_SLOPE, RELATION_SLOPE)
     }
-    sizes = {"items": 600, "relations": 600, "d_model": 48}
+    sizes: dict[str, Any] = {"items": 600, "relations": 600, "d_model": 48}
     assert plan(**sizes).paper_law == plan(**sizes, permutation=True).paper_law == law[PERMUTATION_SLOPE]
     assert plan(**sizes, permutation=False).paper_law == plan(**sizes, max_degree=599).paper_law == law[RELATION_SLOPE]
     with pytest.raises(InputError, match="a permutation of 600 items has 600 relations, not 601"):

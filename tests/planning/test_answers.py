@@ -60,13 +60,13 @@ def test_the_d_model_needed_is_that_of_the_laws() -> None:
     assert found.paper_law == math.ceil(PERMUTATION_SLOPE * 64 * 6 / 20)
     other = answers.d_model_needed(items=64, relations=64, key_budget=20, permutation=False)
     assert other.paper_law == math.ceil(RELATION_SLOPE * 64 * 6 / 20)
-    for wrong, says in (
-        ({"items": 4, "relations": 13, "key_budget": 4}, "13 relations do not fit 4 items"),
-        ({"items": 1, "relations": 1, "key_budget": 4}, "at least 2 items, not 1"),
-        ({"items": 4, "relations": 4, "key_budget": 0}, "key_budget must be at least 1, not 0"),
+    for items, relations, key_budget, says in (
+        (4, 13, 4, "13 relations do not fit 4 items"),
+        (1, 1, 4, "at least 2 items, not 1"),
+        (4, 4, 0, "key_budget must be at least 1, not 0"),
     ):
         with pytest.raises(InputError, match=says):
-            answers.d_model_needed(**wrong)
+            answers.d_model_needed(items=items, relations=relations, key_budget=key_budget)
 
 
 def test_pictures_rows_are_the_laws_themselves() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -83,10 +84,10 @@ def test_what_an_embedding_promises() -> None:
     assert promise(graph, twins).matching_size is None
 
 
-def test_a_block_size_that_fails_is_given_up_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_matching_size_that_fails_is_given_up_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     whole, seen = width_limit.limit_tiles, []
 
-    def counted(*given: object, **named: object) -> Iterator[object]:
+    def counted(*given: Any, **named: Any) -> Iterator[object]:
         for tile in whole(*given, **named):
             seen.append(tile[:2])
             yield tile

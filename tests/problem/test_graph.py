@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from itertools import combinations, permutations, product
 
 import networkx as nx
@@ -242,6 +243,6 @@ def test_a_networkx_graph_that_is_no_graph_of_ours_says_why(source: nx.DiGraph, 
         lambda: positional_graph(permutation_graph(3, seed=0), 0, offsets=[]),
     ],
 )
-def test_an_impossible_graph_is_refused(impossible) -> None:
+def test_an_impossible_graph_is_refused(impossible: Callable[[], Graph]) -> None:
     with pytest.raises(InputError):
         impossible()

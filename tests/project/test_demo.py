@@ -9,6 +9,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 from matplotlib.image import imread
+from support.pictures import legend_labels
 
 from manyheads.certificate import certify
 from manyheads.drawing.layer_pictures import Scores, draw_scores
@@ -50,7 +51,7 @@ def test_the_window_is_drawn_where_there_is_one() -> None:
     apart = Scores("apart", related, other, threshold=6.0)
     mixed = Scores("mixed", related, other + 3, threshold=6.0, witness=("a → b", 8.0))
     above, below = draw_scores([apart, mixed]).axes
-    labels = [[text.get_text() for text in axis.get_legend().get_texts()] for axis in (above, below)]
+    labels = [legend_labels(axis) for axis in (above, below)]
     assert "every threshold here works" in labels[0]
     assert "every threshold here works" not in labels[1]
     assert {"5 relations", "50 other pairs"} <= set(labels[0])

@@ -14,7 +14,8 @@ SOURCE = Path(__file__).parents[2] / "src" / "manyheads"
 STANDALONE = SOURCE / "files" / "standalone"  # copied to users, not imported
 MODULES = sorted(path for path in SOURCE.rglob("*.py") if STANDALONE not in path.parents)
 MOST_MODULES, LONGEST = 190, 350
-MOST_CODE = 18_262  # lines of the first edition, without docstrings, comments and empty lines
+# Lines without docstrings, comments and empty lines: the first edition had 18,262; exclusions were added since.
+MOST_CODE = 18_900
 
 
 NAMES = ("max", "softmax", "sum", "logsumexp")
@@ -82,7 +83,9 @@ def test_no_rule_is_compared_with_a_string() -> None:
         if path == SOURCE / "layer" / "rules.py":
             continue
         for node in ast.walk(ast.parse(path.read_text())):
-            sides = [node.left, *node.comparators] if isinstance(node, ast.Compare) else []
+            if not isinstance(node, ast.Compare):
+                continue
+            sides = [node.left, *node.comparators]
             named = any(isinstance(side, ast.Constant) and side.value in NAMES for side in sides)
             if named and "rule" in ast.unparse(node):
                 places.append(f"{path.relative_to(SOURCE)}:{node.lineno}")

@@ -19,7 +19,10 @@ def test_examples_are_the_tasks() -> None:
     slopes = [feature.slope for feature in task.features]
     for other in (replace(run, length=9), replace(run, heads=1)):
         np.testing.assert_array_equal([feature.slope for feature in task_of(other).features], slopes)
-    assert not np.allclose(task_of(replace(run, seed=1)).features[0].slope, slopes[0])
+    other_slope = task_of(replace(run, seed=1)).features[0].slope
+    assert other_slope is not None
+    assert slopes[0] is not None
+    assert not np.allclose(other_slope, slopes[0])
     small = examples_of(replace(run, task="max_and_min", dimension=2, input_width=1))
     assert 0 <= small.tokens.min() <= small.tokens.max() <= 1
 

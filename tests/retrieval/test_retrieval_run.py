@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from support.tiny_retrieval import TINY
@@ -37,6 +38,6 @@ def test_widths_are_settled() -> None:
         ({"steps": 0}, "steps must be at least 1"),
     ],
 )
-def test_impossible_runs_are_one_sentence(changes: dict[str, object], says: str) -> None:
+def test_impossible_runs_are_one_sentence(changes: dict[str, Any], says: str) -> None:
     with pytest.raises(InputError, match=says):
         replace(TINY, **changes)

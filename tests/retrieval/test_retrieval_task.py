@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -31,9 +32,9 @@ def test_the_presets_are_what_they_are_called() -> None:
     both = max_and_min(7, box=(-2.0, 2.0))
     np.testing.assert_allclose(both.targets(x[..., :1]), x[..., 0].max(axis=1) + x[..., 0].min(axis=1))
     for feature in (*task.features, *both.features):  # ranges are exact: corners of the box attain them
-        corners = np.stack(np.meshgrid(*[(-2.0, 2.0)] * len(feature.slope), indexing="ij"), axis=-1)
-        values = feature.value(corners.reshape(-1, len(feature.slope)))
-        assert (feature.low, feature.high) == (pytest.approx(values.min()), pytest.approx(values.max()))
+        assert feature.slope is not None
+        values = feature.value(np.array(list(product((-2.0, 2.0), repeat=len(feature.slope)))))
+        assert (feature.low, feature.high) == pytest.approx((values.min(), values.max()))
 
 
 def test_a_network_reads_who_is_outside() -> None:

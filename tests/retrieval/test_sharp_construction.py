@@ -66,10 +66,11 @@ def test_the_bound_is_attained() -> None:
 
 def test_what_the_encoder_is_off_is_part_of_the_promise() -> None:
     task, delta = curved(12), 0.02
-    rough = tuple(
-        replace(feature, value=lambda x, f=feature.value: f(x) + delta * np.sin(1e3 * x.sum(-1)))
-        for feature in task.features
-    )
+
+    def roughened(feature: Feature) -> Feature:
+        return replace(feature, value=lambda x: feature.value(x) + delta * np.sin(1e3 * x.sum(-1)))
+
+    rough = tuple(map(roughened, task.features))
     sharp = SharpHeads(task, 100.0, feature_error=delta, combination_error=0.1)
     built = SharpHeads(replace(task, features=rough), 100.0)
     x = RNG.uniform(size=(500, 12, 2))

@@ -7,6 +7,7 @@ command line; `build` makes the same of them through the library alone.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -35,7 +36,7 @@ class Case:
     graph: str
     embedding: str
     construction: str
-    options: dict[str, int | float | str] = field(default_factory=dict)
+    options: Mapping[str, object] = field(default_factory=dict)
     threshold: str = "paper"
     context_length: str | None = None
     verdict: str = "holds"
@@ -78,7 +79,7 @@ class Case:
     def build(self) -> tuple[Graph, np.ndarray, Layer]:
         """The case through the library."""
         graph, embedding = self.problem()
-        options = dict(self.options)
+        options: dict[str, object] = dict(self.options)
         if "signatures" in options:
             options["signatures"] = construct.RADEMACHER
         with warnings.catch_warnings():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from typing import Any
 
-from manyheads import Protocol, Run, Task
+from manyheads import Graph, Protocol, Run, Task
 from manyheads.layer.rules import rule_named
 
 TASK = ("context", "target_rate", "objective", "message_width")

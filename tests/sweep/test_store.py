@@ -13,17 +13,18 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.runs import make_run
 
 from manyheads import InputError
 from manyheads.sweep import Record, Store
-from manyheads.sweep.store.record import COLUMNS
+from manyheads.sweep.store.record import COLUMNS, Status
 from manyheads.sweep.store.store import APPLICATION_ID, MIGRATIONS, VERSION
 
 
-def record(seed: int = 0, *, micro_f1: float | None = 0.5, status: str = "limit", **changes: object) -> Record:
+def record(seed: int = 0, *, micro_f1: float | None = 0.5, status: Status = "limit", **changes: Any) -> Record:
     run = make_run(items=64, d_model=16, heads=2, key_width=5, seed=seed)
     made = Record.of(
         run,

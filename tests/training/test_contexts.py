@@ -187,4 +187,4 @@ def test_streams_and_problem_seeds_differ_but_weights_do_not_matter() -> None:
     ours = [training_data(run) for run in runs]
     assert ours[0].graph == ours[1].graph
     np.testing.assert_array_equal(ours[0].rows, ours[1].rows)
-    np.testing.assert_array_equal(*(p.contexts(Stream.TEST, 0, 50) for p in ours))
+    np.testing.assert_array_equal(ours[0].contexts(Stream.TEST, 0, 50), ours[1].contexts(Stream.TEST, 0, 50))

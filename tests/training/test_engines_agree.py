@@ -13,15 +13,14 @@ from numpy import ndarray
 from scipy.stats import ks_2samp
 from support.runs import changed, make_run
 
-from manyheads import Graph
+from manyheads import Graph, Outcome
 from manyheads.layer.rules import MAX
 from manyheads.training import engines, train
 from manyheads.training.data import Stream, TrainingData, training_data
 from manyheads.training.run import Run
 
 torch = pytest.importorskip("torch", reason="the reference engine needs the torch extra")
-from manyheads.training.reference.batch_training import train_runs  # noqa: E402
-from manyheads.training.reference.layer_batch import LayerBatch  # noqa: E402
+from manyheads.training.reference.layer_batch import LayerBatch, train_runs  # noqa: E402
 
 torch.set_num_threads(1)  # the tensors are small, and the other core runs other tests
 
@@ -80,7 +79,7 @@ def autograd(case: Case, query: ndarray, key: ndarray, threshold: float, context
     with torch.no_grad():
         for part, value in zip(exact.weights, (query, key, threshold), strict=True):
             part.copy_(torch.as_tensor(value, dtype=torch.float64))
-    loss, teaches = exact.task.losses(exact.weights, torch.tensor(context[None].astype(np.int64)))
+    loss, teaches = exact.terms.losses(exact.weights, torch.tensor(context[None].astype(np.int64)))
     gradients = torch.autograd.grad(loss.sum(), exact.adamw.parameters)
     by_threshold = float(gradients[2][0]) if len(gradients) == 3 else 0.0
     return loss.item() if teaches else np.nan, gradients[0][0].numpy(), gradients[1][0].numpy(), by_threshold
@@ -124,9 +123,9 @@ def test_gradients_are_autograds(
 ) -> None:
     case = make_case(kind, shape, density, precision)
     kernel, context = case.native(), case.problem.contexts(Stream.TRAIN, index, 1)[0]
-    weights = kernel.weights()
-    assume(head_gap(case, *weights[:2], context) > tie)
-    found, expected = kernel.gradient(context), autograd(case, *weights, context)
+    query, key, threshold = kernel.weights()
+    assume(head_gap(case, query, key, context) > tie)
+    found, expected = kernel.gradient(context), autograd(case, query, key, threshold, context)
     assert found[0] == pytest.approx(expected[0], rel=tolerance, abs=tolerance, nan_ok=True)
     # a gradient is as precise as its largest entry: the small ones are what is left of sums of that size
     size = max(float(np.abs(part).max()) for part in expected[1:])
@@ -134,8 +133,8 @@ def test_gradients_are_autograds(
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=tolerance * size)
 
 
-MIDDLING = {"items": 48, "d_model": 12, "heads": 3, "key_width": 5, "seed": 1, "precision": "float64"}
-SMALL = {"d_model": 5, "heads": 2, "key_width": 3, "seed": 1, "precision": "float64"}
+MIDDLING: dict[str, Any] = {"items": 48, "d_model": 12, "heads": 3, "key_width": 5, "seed": 1, "precision": "float64"}
+SMALL: dict[str, Any] = {"d_model": 5, "heads": 2, "key_width": 3, "seed": 1, "precision": "float64"}
 EDGES: dict[str, Case] = {
     name: Case(make_run(**MIDDLING | variant))
     for name, variant in {
@@ -194,8 +193,8 @@ def test_of_equal_heads_the_first_learns_in_both(precision: str, context: int) -
     rng = np.random.default_rng(0)
     # Whole numbers: every engine's sums are exact in any order, so ties are ties.
     embedding = rng.integers(-1, 2, (40, 7)).astype(np.float32)
-    shape = {"d_model": 7, "heads": 5, "key_width": 3, "context": context, "sharpness": 0.25, "precision": precision}
-    case = Case(make_run(40, seed=0, embedding=embedding, **shape))
+    others = {"context": context, "sharpness": 0.25, "precision": precision}
+    case = Case(make_run(40, 7, 5, 3, seed=0, embedding=embedding, **others))
     query, key = rng.integers(-1, 2, (2, 5, 7, 3)).astype(np.float64)
     query[4], key[4] = query[2], key[2]
     kernel, row = case.native(), case.problem.contexts(Stream.TRAIN, 0, 1)[0]
@@ -211,21 +210,26 @@ def test_of_equal_heads_the_first_learns_in_both(precision: str, context: int) -
 
 
 def transition(seed: int, **altered: Any) -> Run:
-    """In the middle of the transition, reached soon by a large learning rate; seeds differ most for their mean there."""
+    """In the middle of the transition, where seeds differ most; a large learning rate reaches it soon."""
     protocol = {
         "steps": 700, "validate_every": 350, "learning_rate": 3e-3, "validation_contexts": 50, "test_contexts": 400
     } | altered  # fmt: skip
     return make_run(items=64, d_model=16, heads=2, key_width=7, seed=seed, **protocol)
 
 
-def scores_of_native(seeds: range, **altered: Any) -> list[float | None]:
-    return [train(transition(seed, **altered)).micro_f1 for seed in seeds]
+def f1_of(outcome: Outcome) -> float:
+    assert outcome.micro_f1 is not None
+    return outcome.micro_f1
+
+
+def scores_of_native(seeds: range, **altered: Any) -> list[float]:
+    return [f1_of(train(transition(seed, **altered))) for seed in seeds]
 
 
 def test_outcomes_are_distributed_alike() -> None:
     runs = [transition(seed) for seed in range(20)]
     outcomes = train_runs(runs, [training_data(run) for run in runs])
-    reference = [outcome.micro_f1 for outcome in outcomes]
+    reference = [f1_of(outcome) for outcome in outcomes]
     # seeds apart: two independent samples; an engine that learned a little slower or otherwise is told apart
     assert ks_2samp(reference, scores_of_native(range(100, 170))).pvalue > 0.01
     assert ks_2samp(reference, scores_of_native(range(100, 170), learning_rate=2.1e-3)).pvalue < 0.001
@@ -244,9 +248,9 @@ def test_outcomes_are_distributed_alike() -> None:
 @pytest.mark.parametrize("variant", [{}, {"objective": "values"}], ids=["edges", "values"])
 def test_runs_end_alike(variant: dict[str, Any]) -> None:
     # easy enough to be learned at once; with messages, coarse checks soon fail to improve
-    fields = {"d_model": 16, "heads": 2, "key_width": 8, "learning_rate": 0.02, "validate_every": 50, "steps": 2_000}
+    fields = {"learning_rate": 0.02, "validate_every": 50, "steps": 2_000}
     evaluation = {"validation_contexts": 40, "test_contexts": 60, "patience": 3, "precision": "float64"}
-    runs = [make_run(20, seed=seed, context=8, **fields, **evaluation, **variant) for seed in range(4)]
+    runs = [make_run(20, 16, 2, 8, seed=seed, context=8, **fields, **evaluation, **variant) for seed in range(4)]
     outcomes = train_runs(runs, [training_data(run) for run in runs])
     assert len({outcome.steps for outcome in outcomes}) > 1  # each stopped on its own
     for theirs in outcomes:

@@ -143,8 +143,8 @@ def test_an_impossible_run_says_why(change: dict[str, Any], says: str) -> None:
 def test_a_task_is_its_words_and_fingerprints() -> None:
     graph, other = permutation_graph(64, seed=0), permutation_graph(64, seed=1)
     rows = np.random.default_rng(0).standard_normal((64, 16))
-    given = [(graph, rows), (other, rows), (graph, rows[:, ::-1]), ("permutation:64", rows), (graph, "gaussian:16")]
-    tasks = [Task(*pair) for pair in given]
+    tasks = [Task(graph, rows), Task(other, rows), Task(graph, rows[:, ::-1])]
+    tasks += [Task("permutation:64", rows), Task(graph, "gaussian:16")]
     assert len(set(tasks)) == len(tasks)
     labelled = graph.with_labels([f"item {i}" for i in range(64)])
     assert Task(labelled, rows.astype(np.float32)) == Task(graph, Embedding(rows)) == tasks[0]
@@ -166,19 +166,14 @@ def test_a_task_travels_to_other_processes(graph: Any, embedding: Any) -> None:
 
 def test_the_papers_slope_is_that_of_permutations_only_for_permutations() -> None:
     permutation, crowded = permutation_graph(64, seed=0), random_graph(64, 64, seed=0)
-    slopes = {
-        graph if isinstance(graph, str) else name: Task(graph, "gaussian:16").slope
-        for name, graph in {
-            "drawn": "permutation:64",
-            "regular": "regular:64:4",
-            "single": "regular:64:1",
-            "random": "random:64:64",
-            "star": "star-in:64",
-            "given permutation": permutation,
-            "given others": crowded,
-            "given double": Graph(64, np.r_[permutation.sources, 0], np.r_[permutation.targets, 0]),
-        }.items()
+    words = ("permutation:64", "regular:64:4", "regular:64:1", "random:64:64", "star-in:64")
+    given = {
+        "given permutation": permutation,
+        "given others": crowded,
+        "given double": Graph(64, np.r_[permutation.sources, 0], np.r_[permutation.targets, 0]),
     }
+    slopes = {name: Task(name, "gaussian:16").slope for name in words}
+    slopes |= {name: Task(graph, "gaussian:16").slope for name, graph in given.items()}
     assert [name for name, slope in slopes.items() if slope == 1.19] == [
         "permutation:64", "regular:64:1", "given permutation"
     ]  # fmt: skip

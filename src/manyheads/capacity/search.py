@@ -1,4 +1,4 @@
-"""The search for D_K*: which (heads, key_width) to try next, given what was seen; no clock, no store, no training."""
+"""The search for D_K*: which (heads, key_width) to try next, from the scores so far; no clock, store or training."""
 
 from __future__ import annotations
 
@@ -9,17 +9,22 @@ from dataclasses import dataclass, field
 
 from manyheads.capacity.thresholds import POOL, Point, threshold
 
-NEIGHBOURHOOD = 2  # widths below a threshold that are tried although their neighbour failed: F1 is not monotone
-SETTLE = 0.25  # how far around D_K*, as a part of it, its conservative and optimistic bounds are looked for
-CURVE = (0.4, 0.6, 0.8, 1.0, 1.25, 1.5)  # of D_K*: the key budgets at which every head count is shown in a curve
-PROBE = 2  # seeds tried first: they often show that the rest cannot save the mean
+NEIGHBOURHOOD = 2  # key widths tried below a threshold although its neighbour failed: F1 is not monotone
+AROUND = 0.25  # the ends of D_K*'s range are searched within this share of D_K*
+CURVE = (0.4, 0.6, 0.8, 1.0, 1.25, 1.5)  # multiples of D_K* at which every head count is trained for the curve
+PROBE = 2  # seeds tried first: they often show that the mean cannot reach the target
 
-# Yields key widths to try, is sent whether each passed, returns the smallest that did.
+# Yields key widths to try, receives whether each passed, returns the smallest width that passed.
 Narrowing = Generator[int, bool, int | None]
 
 
 def narrow(start: int, cap: Callable[[], int]) -> Narrowing:
-    """Gallop from start, bisect, then sweep the neighbourhood; cap() is the largest width still of interest."""
+    """Double the step from `start` on, bisect, then try the neighbourhood.
+
+    Args:
+        start: The first key width.
+        cap: Returns the largest key width that can still lead to D_K*; it falls while other head counts are searched.
+    """
     failed, passed, step = 0, None, max(1, start // 4)
     width = min(start, cap())
     while passed is None or failed < passed - 1:
@@ -27,11 +32,11 @@ def narrow(start: int, cap: Callable[[], int]) -> Narrowing:
             passed = width
         else:
             failed = width
-        if failed >= cap():  # whatever passes from here on is no longer of interest
+        if failed >= cap():  # no larger width can lead to D_K*
             return passed
-        if passed is None:  # gallop up
+        if passed is None:  # upwards, by doubled steps
             width, step = min(failed + step, cap()), 2 * step
-        elif not failed:  # gallop down
+        elif not failed:  # downwards, by doubled steps
             width, step = max(passed - step, 1), 2 * step
         else:
             width = (failed + passed) // 2
@@ -45,34 +50,44 @@ def narrow(start: int, cap: Callable[[], int]) -> Narrowing:
 
 @dataclass(frozen=True)
 class Bracket:
-    """Where one head count stands: the key width it looks at, between one that failed and one that passed."""
+    """The state of one head count: the key width that it tries, between one that failed and one that passed."""
 
-    failed: int  # the largest failure below `passed`; 0 where there is none
+    failed: int  # the largest failure below `passed`; 0 if none failed
     passed: int | None  # the smallest that passed
-    looking: int | None  # None where the search of this head count has ended
+    looking: int | None  # None if the search of this head count has ended
 
 
 @dataclass
 class Search:
-    """The searches of all head counts side by side, sharing the best key budget found so far."""
+    """The searches of all head counts side by side. They share the best key budget so far.
 
-    starts: Mapping[int, int]  # by heads: the key width a law predicts
+    Attributes:
+        starts: By head count, the key width that a law predicts.
+        seeds: The seeds of every point.
+        target: The mean score that counts as working.
+        limit: The largest key budget to try.
+        widest: The largest key width to try.
+        scores: By (heads, key_width) and seed; None if a run has no score.
+        best: The smallest key budget that works so far.
+    """
+
+    starts: Mapping[int, int]
     seeds: Sequence[int]
     target: float
-    limit: int  # the largest key budget worth trying
-    widest: int  # the largest key width worth trying
+    limit: int
+    widest: int
     scores: dict[tuple[int, int], dict[int, float | None]] = field(default_factory=dict)
     best: int | None = None
 
     def __post_init__(self) -> None:
         self._searches = {heads: narrow(max(1, start), self._cap(heads)) for heads, start in self.starts.items()}
-        # the head count of the smallest predicted budget goes first: what it finds caps the search of all others
+        # the head count of the smallest predicted budget goes first: its threshold limits the search of all others
         self._queue = deque(sorted(self.starts, key=lambda heads: (heads * self.starts[heads], heads)))
         self._waiting: dict[int, int] = {}
         self._begin()
 
     def wanted(self) -> list[tuple[int, int, int]]:
-        """The (heads, key_width, seed) to train next: two seeds of a new point, the rest once these leave it open."""
+        """The (heads, key_width, seed) to train next: two seeds of a new point, then the others."""
         return [
             (heads, width, seed)
             for heads, width in sorted(self._waiting.items())
@@ -81,18 +96,18 @@ class Search:
         ]
 
     def wanted_around(self) -> list[tuple[int, int, int]]:
-        """Once D_K* is found: all seeds of its neighbours, up to where the interval clears the target on each side."""
+        """After D_K* is found: all seeds of its neighbours, until the interval lies beyond the target on each side."""
         found = threshold(self.full_points(), target=self.target)
         if found.key_width is None or found.heads is None:
             return []
-        above = range(found.key_width, math.ceil(found.key_width * (1 + SETTLE)) + 1)
-        below = range(found.key_width - 1, max(0, math.floor(found.key_width * (1 - SETTLE)) - 1), -1)
-        return self._settle(found.heads, above, lambda point: point.interval[0] >= self.target) or self._settle(
+        above = range(found.key_width, math.ceil(found.key_width * (1 + AROUND)) + 1)
+        below = range(found.key_width - 1, max(0, math.floor(found.key_width * (1 - AROUND)) - 1), -1)
+        return self._until(found.heads, above, lambda point: point.interval[0] >= self.target) or self._until(
             found.heads, below, lambda point: point.interval[1] < self.target
         )
 
     def wanted_curve(self) -> list[tuple[int, int, int]]:
-        """Once D_K* is found: all seeds of every head count below and above it, for whoever wants to see the curves."""
+        """After D_K* is found: all seeds of every head count below and above it, for the curves."""
         if self.best is None:
             return []
         widths = {(heads, max(1, round(share * self.best / heads))) for heads in self.starts for share in CURVE}
@@ -103,16 +118,20 @@ class Search:
             if seed not in self.scores.get((heads, width), {})
         ]
 
-    def _settle(self, heads: int, widths: range, settled: Callable[[Point], bool]) -> list[tuple[int, int, int]]:
+    def _until(self, heads: int, widths: range, is_end: Callable[[Point], bool]) -> list[tuple[int, int, int]]:
         for width in widths:
             scores = self.scores.get((heads, width), {})
             missing = [(heads, width, seed) for seed in self.seeds if seed not in scores]
-            if missing or settled(self._point(heads, width)):
+            if missing or is_end(self._point(heads, width)):
                 return missing
         return []
 
     def tell(self, results: Mapping[tuple[int, int, int], float | None]) -> None:
-        """Scores of what was wanted; None where a run has none. Moves every search as far as they decide."""
+        """Take the scores of wanted runs and advance every search.
+
+        Args:
+            results: By (heads, key_width, seed); None if a run has no score.
+        """
         for (heads, width, seed), score in results.items():
             self.scores.setdefault((heads, width), {})[seed] = score
         for heads in sorted(self._waiting):
@@ -121,38 +140,38 @@ class Search:
 
     @property
     def brackets(self) -> dict[int, Bracket]:
-        """Where each head count stands."""
+        """The state of each head count."""
         return {heads: self._bracket(heads) for heads in self._searches}
 
     @property
     def outlook(self) -> int:
-        """About how many runs are left: bisections of what is open, then the neighbourhoods."""
+        """About how many runs are left: the bisections of open searches, then the neighbourhoods."""
         widths = 0
         for bracket in self.brackets.values():
             if bracket.looking is not None:
                 gap = bracket.looking if bracket.passed is None else bracket.passed - bracket.failed
                 widths += math.ceil(math.log2(gap + 1)) + NEIGHBOURHOOD
-        # about half of what is tried is hopeless and costs the probing seeds only
+        # about half of the points fail after the probing seeds
         return round(widths * (PROBE + len(self.seeds)) / 2) + len(self.wanted_around())
 
     @property
     def tried(self) -> int:
-        """How many runs it was told of."""
+        """How many runs have been reported."""
         return sum(map(len, self.scores.values()))
 
     def points(self) -> list[Point]:
-        """Everything seen so far."""
+        """All points so far, sorted by key budget."""
         made = [self._point(heads, width) for heads, width in self.scores]
         return sorted(made, key=lambda point: (point.key_budget, point.heads))
 
     def full_points(self) -> list[Point]:
-        """The points with a score for every seed: an interval over the two probing seeds alone would say nothing."""
+        """The points with a score for every seed: the interval of two probing seeds is too wide to use."""
         return [point for point in self.points() if len(point.scores) == len(self.seeds)]
 
     def verdict(self, heads: int, width: int) -> bool | None:
-        """Whether the point passes; None while that is open."""
+        """Whether the point passes; None if the missing seeds decide."""
         scores = self.scores.get((heads, width), {})
-        # no score is above 1: seeds not yet tried can lift the mean at most this far
+        # no score is above 1: the mean is at most this after all seeds
         attainable = sum(score or 0.0 for score in scores.values()) + len(self.seeds) - len(scores)
         if None in scores.values() or attainable / len(self.seeds) < self.target:
             return False
@@ -182,14 +201,14 @@ class Search:
                 del self._waiting[heads]
 
     def _begin(self) -> None:
-        """One head count after the other until something works, then all the rest side by side."""
+        """One head count after the other until a point works, then all others side by side."""
         while self._queue and (self.best is not None or not self._waiting):
             heads = self._queue.popleft()
             if heads <= self._largest():
                 self._waiting[heads] = next(self._searches[heads])
 
     def _largest(self) -> int:
-        """The largest key budget of interest: beyond 10 % above the best none can attain D_K* or enter its pool."""
+        """The largest key budget to try: a budget more than 10 % above the best is neither D_K* nor in its pool."""
         return self.limit if self.best is None else min(self.limit, math.floor((1 + POOL) * self.best))
 
     def _cap(self, heads: int) -> Callable[[], int]:

@@ -21,12 +21,12 @@ CONFIDENCE = 0.95
 TARGET = 0.99
 SIGNIFICANCE = 0.05
 POOL = 0.10
-EXACT_SHARE = 0.5  # recovery is all or nothing: the typical seed has to succeed
+EXACT_SHARE = 0.5  # the share of seeds that must recover every pair
 
 
 @runtime_checkable
 class Scored(Protocol):
-    """What came of a run: a record of a store, or a row of the paper's."""
+    """The result of a run: a record of a store, or a row of the paper."""
 
     def score(self, name: str) -> float | int | None:
         """A score by its name; None where it was not measured."""
@@ -34,7 +34,15 @@ class Scored(Protocol):
 
 @dataclass(frozen=True)
 class Goal:
-    """A mean test F1, or every one of the items² pairs decided right for at least half of the seeds."""
+    """A mean test F1, or exact recovery: at least half of the seeds decide all items² pairs right.
+
+    Args:
+        exact: Whether the goal is exact recovery.
+        micro_f1: The mean test F1 that counts as working, in (0, 1]; without effect if `exact`.
+
+    Raises:
+        InputError: The F1 lies outside its range.
+    """
 
     exact: bool = False
     micro_f1: float = TARGET
@@ -45,18 +53,22 @@ class Goal:
 
     @property
     def target(self) -> float:
-        """What the mean over the seeds of `score` has to reach."""
+        """The value that the mean of `score` over the seeds must reach."""
         return EXACT_SHARE if self.exact else self.micro_f1
 
     def check(self, task: Task, rule: Rule) -> None:
-        """Refuse a task or a rule whose runs would never have this goal's score."""
+        """Refuse a task or a rule whose runs have no score for this goal.
+
+        Raises:
+            InputError: The task is the value channel, or the goal is exact and the rule decides no single pair.
+        """
         if task.objective == "values":
             raise InputError("the value channel has a squared error and no F1: capacities are measured for edges only")
         if self.exact and not (rule.context_blind and rule.has_rounding_bound):
             raise InputError(f"exact recovery is decided pair by pair, which the rule {rule} does not allow")
 
     def score(self, outcome: Scored) -> float | None:
-        """What this run contributes; missing stays missing."""
+        """The score of one run: its F1, or 1.0 for exact recovery and 0.0 without; None if it was not measured."""
         if not self.exact:
             return outcome.score("micro_f1")
         errors = outcome.score("exact_errors")
@@ -68,7 +80,7 @@ class Goal:
 
 @dataclass(frozen=True)
 class Point:
-    """The scores of one (heads, key_width), one a seed; a seed that did not finish is absent, not zero."""
+    """The scores of one (heads, key_width), one a seed; a seed without a score is absent, not zero."""
 
     heads: int
     key_width: int
@@ -94,7 +106,7 @@ class Point:
 
     @cached_property
     def values(self) -> Float64[ndarray, " seeds"]:
-        """The scores alone, in the order of their seeds."""
+        """The scores without the seeds, in the order of the seeds."""
         return np.array([score for _, score in self.scores], dtype=np.float64)
 
     @cached_property
@@ -104,7 +116,7 @@ class Point:
 
     @cached_property
     def interval(self) -> tuple[float, float]:
-        """The paper's 95 % t-interval of the mean (App. A.2); one seed alone says nothing of the spread.
+        """The paper's 95 % t-interval of the mean (App. A.2); one seed does not show the spread.
 
         >>> low, high = Point(2, 7, ((0, 0.98), (1, 1.0))).interval
         >>> round(low, 3), round(high, 3)
@@ -117,7 +129,7 @@ class Point:
         return (self.mean - half, self.mean + half)
 
 
-@cache  # scipy takes longer for it than for everything else of a point
+@cache  # slower than the rest of a point
 def _quantile(freedom: int) -> float:
     return float(stdtrit(freedom, (1 + CONFIDENCE) / 2))
 
@@ -133,14 +145,14 @@ def points(scores: Iterable[tuple[int, int, int, float]]) -> list[Point]:
 
 @dataclass(frozen=True)
 class Threshold:
-    """Where the score passes the target: None where no tested point does."""
+    """The key budget and head count at which the score reaches the target; None if no tested point reaches it."""
 
     key_budget: int | None  # central: the mean reaches the target
     low: int | None  # optimistic: the upper end of the interval does
     high: int | None  # conservative: the lower end of the interval does
     heads: int | None  # h*, the head count at the central value
-    heads_low: int | None  # the smallest and
-    heads_high: int | None  # the largest head count not significantly different from h*
+    heads_low: int | None  # the smallest head count not significantly different from h*
+    heads_high: int | None  # the largest
 
     @property
     def key_width(self) -> int | None:
@@ -149,7 +161,12 @@ class Threshold:
 
 
 def threshold(points: Sequence[Point], *, target: float = TARGET) -> Threshold:
-    """D_K* central, optimistic and conservative, with h* and its range."""
+    """D_K* central, optimistic and conservative, with h* and its range.
+
+    Args:
+        points: The tested points; a point without scores does not count.
+        target: The mean score that counts as working.
+    """
     scored = [point for point in points if point.scores]
     best = _best([point for point in scored if point.mean >= target])
     retained = [] if best is None else _retained(scored, best)
@@ -188,6 +205,6 @@ def differs(one: Point, other: Point) -> bool:
     # a constant, non-zero difference has no spread: t is infinite, p is zero
     if np.ptp(differences) == 0:
         return True
-    # what scipy.stats.ttest_1samp says, without its checks: a search asks thousands of times
+    # scipy.stats.ttest_1samp without its checks: a search calls it thousands of times
     t = differences.mean() / (differences.std(ddof=1) / math.sqrt(len(common)))
     return bool(2 * stdtr(len(common) - 1, -abs(t)) <= SIGNIFICANCE)

@@ -1,14 +1,17 @@
 """Files that a user reads or writes: safe to read, never unpickled, written completely or not at all."""
 
-from manyheads.files.atomic_files import check_writable
-from manyheads.files.embedding_files import read_embedding, read_labels, write_embedding
+from manyheads.files.atomic_files import check_writable, write_together
+from manyheads.files.embedding_files import pack_embedding, read_embedding, read_labels, write_embedding
 from manyheads.files.exports import check_directory, write_export
-from manyheads.files.graph_files import read_graph, write_graph
-from manyheads.files.layer_files import read_layer, read_provenance, write_layer
+from manyheads.files.graph_files import pack_graph, read_graph, write_graph
+from manyheads.files.layer_files import pack_layer, read_layer, read_provenance, write_layer
 
 __all__ = [
     "check_directory",
     "check_writable",
+    "pack_embedding",
+    "pack_graph",
+    "pack_layer",
     "read_embedding",
     "read_graph",
     "read_labels",
@@ -18,4 +21,5 @@ __all__ = [
     "write_export",
     "write_graph",
     "write_layer",
+    "write_together",
 ]

@@ -1,38 +1,23 @@
-"""Atomic files: read as a whole, and written so that a reader finds the whole new content or none of it."""
+"""Atomic files: written so that a reader finds the whole new content or none of it, also for several files at once."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import secrets
+import signal
+import stat
 import tempfile
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import FrameType
 
 from manyheads.errors import InputError
+from manyheads.files.door import reason
 
 PICTURES = (".png", ".svg", ".pdf")
-
-
-def read_whole(path: str | Path) -> bytes:
-    """Read all bytes of a file.
-
-    Raises:
-        InputError: The file does not exist, is not a regular file, is empty, or cannot be read.
-    """
-    path = Path(path)
-    try:
-        # Reading a pipe or a device can block or never end.
-        if path.exists() and not path.is_file():
-            raise InputError(f"{path} is not a regular file")
-        content = path.read_bytes()
-    except FileNotFoundError:
-        raise InputError(f"{path} does not exist") from None
-    except (OSError, ValueError) as error:  # a path with a NUL character raises ValueError
-        raise InputError(f"{path} cannot be read: {_reason(error)}") from error
-    if not content:
-        raise InputError(f"{path} is empty")
-    return content
+ENDINGS = ("SIGHUP", "SIGTERM", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGXCPU")  # signals that end a process
 
 
 def check_writable(path: str | Path, *, force: bool) -> None:
@@ -46,19 +31,17 @@ def check_writable(path: str | Path, *, force: bool) -> None:
         InputError: The file exists and `force` is False, or it cannot be written.
     """
     path = Path(path)
-    if not path.parent.is_dir():
-        raise InputError(f"{path} cannot be written: there is no directory {path.parent}")
-    for name in (path, _part(path)):  # both names can be too long
-        try:
+    with _writing(path):
+        if not path.parent.is_dir():
+            raise InputError(f"{path} cannot be written: there is no directory {path.parent}")
+        for name in (path, _hidden(path, "part")):  # both names can be too long
             name.exists()
-        except (OSError, ValueError) as error:
-            raise InputError(f"{path} cannot be written: {_reason(error)}") from None
-    if path.exists() and not path.is_file():
-        raise InputError(f"{path} cannot be written: it exists and is not a regular file")
-    if os.path.lexists(path) and not force:
-        raise _exists(path)
-    if not _is_writable(path.parent):
-        raise InputError(f"{path} cannot be written: the directory {path.parent} is not writable")
+        if path.exists() and not path.is_file():
+            raise InputError(f"{path} cannot be written: it exists and is not a regular file")
+        if os.path.lexists(path) and not force:
+            raise _exists(path)
+        if not _is_writable(path.parent):
+            raise InputError(f"{path} cannot be written: the directory {path.parent} is not writable")
 
 
 def make_directory(directory: str | Path) -> None:
@@ -68,13 +51,15 @@ def make_directory(directory: str | Path) -> None:
         InputError: A parent is not a directory, or the directory cannot be made.
     """
     directory = Path(directory)
-    for path in (directory, *directory.parents):
-        if os.path.lexists(path) and not os.path.isdir(path):
-            raise InputError(f"{directory} cannot be made: {path} is not a directory")
     try:
+        for path in (directory, *directory.parents):
+            if os.path.lexists(path) and not os.path.isdir(path):
+                raise InputError(f"{directory} cannot be made: {path} is not a directory")
         directory.mkdir(parents=True, exist_ok=True)
+    except InputError:
+        raise
     except (OSError, ValueError) as error:
-        raise InputError(f"{directory} cannot be made: {_reason(error)}") from None
+        raise InputError(f"{directory} cannot be made: {reason(error)}") from None
 
 
 @contextlib.contextmanager
@@ -108,39 +93,103 @@ def picture_files(path: str | Path) -> tuple[Path, Path]:
     return path.parent / f"{stem}.png", path.parent / f"{stem}.svg"
 
 
-def _part(path: Path) -> Path:
-    """The name of the temporary file, which has the content until it is complete."""
-    return path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
-
-
 def write_whole(path: str | Path, content: bytes, *, force: bool) -> None:
     """Write a file completely, or leave everything unchanged.
 
     Args:
         path: The file.
         content: Its new content.
-        force: Whether to replace an existing file.
+        force: Whether to replace an existing file. The new file has the permissions of the file that it replaces.
 
     Raises:
         InputError: The file exists and `force` is False, or it cannot be written.
     """
-    path = Path(path)
-    check_writable(path, force=force)
-    part = _part(path)
+    write_together({path: content}, force=force)
+
+
+def write_together(files: Mapping[str | Path, bytes] | Mapping[Path, bytes], *, force: bool) -> None:
+    """Write several files: all of them completely, or none.
+
+    First every content is written to a temporary file beside its place, so that a full disk is noticed before anything
+    changes. Then the files are renamed. If a renaming fails, those before it are undone. A signal that ends the process
+    first undoes the writing, too. Only the loss of power between two renamings can leave some of the files.
+
+    Args:
+        files: The content of each file.
+        force: Whether to replace existing files. A new file has the permissions of the file that it replaces.
+
+    Raises:
+        InputError: A file exists and `force` is False, two names lead to the same file, or a file cannot be written.
+    """
+    contents = {Path(path): content for path, content in files.items()}
+    for path in contents:
+        check_writable(path, force=force)
+    if len({(os.path.realpath(path.parent), path.name) for path in contents}) < len(contents):
+        raise InputError(f"two of the files to write are the same file: {', '.join(map(str, contents))}")
+    parts = {path: _hidden(path, "part") for path in contents}
+    olds = {path: _hidden(path, "old") for path in contents}
+    renamed: list[Path] = []
+    with _undo_on_signals():
+        try:
+            for path, content in contents.items():
+                with _writing(path):
+                    _write_part(parts[path], content, path)
+            for path in contents:
+                with _writing(path):
+                    if force:
+                        _keep_old(path, olds[path])
+                    renamed.append(path)  # before the renaming: an interruption right after it must undo it
+                    if force:
+                        os.replace(parts[path], path)
+                    else:
+                        _rename_new(parts[path], path)
+        except BaseException:  # also Ctrl-C
+            for path in renamed:
+                _undo(path, parts[path], olds[path])
+            raise
+        finally:
+            for path in (*parts.values(), *olds.values()):
+                path.unlink(missing_ok=True)
+    for directory in {path.parent for path in contents}:
+        _sync_directory(directory)
+
+
+def _hidden(path: Path, ending: str) -> Path:
+    """The name of a temporary file: "part" has the new content until it is complete, "old" the content before it."""
+    return path.with_name(f".{path.name}.{secrets.token_hex(4)}.{ending}")
+
+
+def _write_part(part: Path, content: bytes, path: Path) -> None:
+    before = stat.S_IMODE(path.stat().st_mode) if path.exists() else None
+    # The content of a private file is never readable for others, not even before it has its name.
+    handle = os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666 if before is None else before & 0o600)
+    with open(handle, "wb") as file:
+        file.write(content)
+        file.flush()
+        if before is not None:
+            os.chmod(part, before)
+        os.fsync(file.fileno())
+
+
+def _keep_old(path: Path, old: Path) -> None:
+    """Give the file that is replaced a second name, from which it can be restored."""
+    if not os.path.lexists(path):
+        return
     try:
-        with open(part, "xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        if force:
-            os.replace(part, path)
-        else:
-            _rename_new(part, path)
-        _sync_directory(path.parent)
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {_reason(error)}") from error
-    finally:  # also after Ctrl-C
-        part.unlink(missing_ok=True)
+        os.link(path, old, follow_symlinks=False)
+    except (OSError, NotImplementedError):  # a file system without hard links
+        old.write_bytes(path.read_bytes())
+        os.chmod(old, stat.S_IMODE(path.stat().st_mode))
+
+
+def _undo(path: Path, part: Path, old: Path) -> None:
+    if os.path.lexists(old):
+        os.replace(old, path)
+        return
+    with contextlib.suppress(FileNotFoundError):
+        # The file is ours if its part was renamed, or is the same file. Otherwise it is another writer's.
+        if not os.path.lexists(part) or os.path.samefile(part, path):
+            path.unlink()
 
 
 def _rename_new(part: Path, path: Path) -> None:
@@ -159,6 +208,54 @@ def _rename_new(part: Path, path: Path) -> None:
         except BaseException:
             path.unlink(missing_ok=True)
             raise
+
+
+class _Ended(BaseException):
+    """A signal that ends the process arrived while files were written."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+@contextlib.contextmanager
+def _undo_on_signals() -> Iterator[None]:
+    """Let a signal that ends the process raise an exception in the block; after the block has undone its work, end.
+
+    Python can do this in the main thread only. A signal that the caller handles or ignores keeps its handler.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    known = [getattr(signal, name) for name in ENDINGS if hasattr(signal, name)]
+    changed = [number for number in known if signal.getsignal(number) is signal.SIG_DFL]
+
+    def end(number: int, frame: FrameType | None) -> None:
+        for other in changed:
+            signal.signal(other, signal.SIG_IGN)  # the work is undone once
+        raise _Ended(number)
+
+    try:
+        for number in changed:
+            signal.signal(number, end)
+        yield
+    except _Ended as ended:
+        for number in changed:
+            signal.signal(number, signal.SIG_DFL)
+        signal.raise_signal(ended.number)
+    finally:
+        for number in changed:
+            signal.signal(number, signal.SIG_DFL)
+
+
+@contextlib.contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except InputError:
+        raise
+    except (OSError, ValueError) as error:  # a path with a NUL character raises ValueError
+        raise InputError(f"{path} cannot be written: {reason(error)}") from error
 
 
 def _is_writable(directory: Path) -> bool:
@@ -182,7 +279,3 @@ def _sync_directory(directory: Path) -> None:
 
 def _exists(path: Path) -> InputError:
     return InputError(f"{path} already exists and is not overwritten without force")
-
-
-def _reason(error: Exception) -> str:
-    return (error.strerror if isinstance(error, OSError) else None) or str(error)

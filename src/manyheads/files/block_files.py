@@ -15,6 +15,7 @@ from manyheads.block.block_data import table_of
 from manyheads.block.block_run import BlockRun
 from manyheads.errors import InputError
 from manyheads.files.atomic_files import write_whole
+from manyheads.files.door import memory_limit, parse_json
 from manyheads.files.safetensors_files import pack_tensors, read_tensors
 
 FORMAT = "manyheads block"
@@ -88,9 +89,16 @@ def read_block(path: str | Path) -> TrainedBlock:
         raise InputError(f"{path} has another block format than {VERSION}, which this manyheads reads")
     file.verify()
     try:
-        run = BlockRun(**json.loads(file.metadata["run"]))
-    except (KeyError, TypeError, ValueError) as error:  # a correct checksum does not mean that the run makes sense
+        run = BlockRun(**parse_json(file.metadata["run"], path))  # type: ignore[arg-type]
+    except Exception as error:  # a correct checksum does not mean that the run makes sense
         raise InputError(f"{path} does not have the run of its block") from error
     weights = {name: file.floats(name) for name in file.tensors if name != TABLE}
     given = file.floats(TABLE) if TABLE in file.tensors else None
+    # The weights bound the sizes of the run by the size of the file. Only a generated table can be larger.
+    shapes = {"query": (run.heads, run.d_model, run.key_width), "rise": (run.d_model, run.mlp_width)}
+    if any(name not in weights or weights[name].shape != shape for name, shape in shapes.items()):
+        raise InputError(f"{path} does not have the weights of its run")
+    needed = 4 * (run.items + 1) * run.d_model
+    if given is None and needed > memory_limit():
+        raise InputError(f"{path} has a run whose table needs {needed:,} bytes, more than half of the memory")
     return TrainedBlock(run, weights, given, file.metadata.get("embedding", "unknown"))

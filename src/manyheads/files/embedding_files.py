@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import io
-import json
 import math
+import re
 from pathlib import Path
 
 import numpy as np
@@ -12,12 +12,15 @@ from jaxtyping import Float32
 from numpy import ndarray
 
 from manyheads.errors import InputError
-from manyheads.files.atomic_files import read_whole, write_whole
+from manyheads.files.atomic_files import write_whole
+from manyheads.files.door import TEXT_LIMIT, parse_json, read_bytes, read_text
 from manyheads.files.gguf_files import GGUF_SUFFIX, read_gguf_tensors, read_gguf_tokens
 from manyheads.files.safetensors_files import CHECKSUM, pack_tensors, read_tensors
 
+FORMAT = "manyheads embedding"
 TOKEN_EMBEDDING = "token_embd.weight"  # its name in GGUF files
 MAGIC = b"\x93NUMPY"
+SURROGATE = re.compile("[\ud800-\udfff]")
 PICKLES = (b"\x80", b"(", b"c", b"]", b"}")  # the first byte of a pickle in newer and older protocols
 HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 
@@ -63,16 +66,23 @@ def write_embedding(path: str | Path, embedding: Float32[ndarray, "items d_model
     Raises:
         InputError: The file exists and `force` is False, or it cannot be written.
     """
+    write_whole(path, pack_embedding(path, embedding), force=force)
+
+
+def pack_embedding(path: str | Path, embedding: Float32[ndarray, "items d_model"]) -> bytes:
+    """The bytes of an embedding's file, for `write_together`.
+
+    Raises:
+        InputError: The name does not end in .npy or .safetensors.
+    """
     path = Path(path)
     if path.suffix == ".npy":
         buffer = io.BytesIO()
         np.save(buffer, embedding, allow_pickle=False)
-        content = buffer.getvalue()
-    elif path.suffix == ".safetensors":
-        content = pack_tensors({"embedding": embedding}, {"format": "manyheads embedding"})
-    else:
-        raise InputError(f"{path} cannot hold an embedding: its name must end in .npy or .safetensors")
-    write_whole(path, content, force=force)
+        return buffer.getvalue()
+    if path.suffix == ".safetensors":
+        return pack_tensors({"embedding": embedding}, {"format": FORMAT})
+    raise InputError(f"{path} cannot hold an embedding: its name must end in .npy or .safetensors")
 
 
 def read_labels(path: str | Path) -> tuple[str, ...]:
@@ -91,11 +101,22 @@ def read_labels(path: str | Path) -> tuple[str, ...]:
     path = Path(path)
     if path.suffix == GGUF_SUFFIX:
         return _distinct(read_gguf_tokens(path), path)
-    try:
-        text = read_whole(path).decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not UTF-8 text") from error
+    text = read_text(path, most=TEXT_LIMIT)
     return _distinct(_json_labels(text, path) if path.suffix.lower() == ".json" else _label_lines(text), path)
+
+
+def check_label(label: str, place: str) -> None:
+    """Refuse a label with half of a surrogate pair, which JSON can name but no text file can hold.
+
+    Args:
+        label: The label.
+        place: The place of the label, for the message.
+
+    Raises:
+        InputError: The label is not valid text.
+    """
+    if SURROGATE.search(label):
+        raise InputError(f"{place}: {label!r} is not valid text: it holds half of a surrogate pair")
 
 
 def checked_rows(array: ndarray, path: Path) -> Float32[ndarray, "items d_model"]:
@@ -118,17 +139,21 @@ def checked_rows(array: ndarray, path: Path) -> Float32[ndarray, "items d_model"
 
 
 def _npy(path: Path) -> ndarray:
-    content = read_whole(path)
+    content = read_bytes(path)
     if not content.startswith(MAGIC):
         kind = "is a pickle, which is never loaded" if content.startswith(PICKLES) else "is damaged or something else"
         raise InputError(f"{path} is not an .npy file: it {kind}")
     stream = io.BytesIO(content)
     try:
         shape, fortran, dtype = HEADERS[np.lib.format.read_magic(stream)](stream)
+        if any(type(length) is not int for length in shape):  # (True, 4) is a tuple of integers for numpy
+            raise ValueError("a length that is not a number")
     except Exception as error:  # numpy evaluates the header as Python text, which can raise any exception
         raise InputError(f"{path} is damaged: its header cannot be read") from error
     if dtype.hasobject:
         raise InputError(f"{path} holds pickled Python objects, which are never loaded")
+    if dtype.kind != "f":  # a type of 0 bytes fits any shape
+        raise InputError(f"{path} holds {dtype} values, not floating-point numbers")
     # Compare the header's size with the bytes of the file before any memory is allocated for it.
     if len(content) - stream.tell() != math.prod(shape) * dtype.itemsize or min(shape, default=0) < 0:
         raise InputError(f"{path} is truncated or damaged: its length is not what its header says")
@@ -138,7 +163,7 @@ def _npy(path: Path) -> ndarray:
 
 def _safetensors(path: Path, name: str | None) -> ndarray:
     file = read_tensors(path)
-    if CHECKSUM in file.metadata:
+    if CHECKSUM in file.metadata or file.metadata.get("format") == FORMAT:
         file.verify()
     if name is None:
         if len(file.tensors) != 1:
@@ -161,16 +186,14 @@ def _label_lines(text: str) -> list[str]:
 def _distinct(labels: list[str], path: Path) -> tuple[str, ...]:
     first: dict[str, int] = {}
     for place, label in enumerate(labels, start=1):
+        check_label(label, f"{path}, label {place}")
         if first.setdefault(label, place) != place:
             raise InputError(f"{path} gives the label {label!r} as number {first[label]} and again as number {place}")
     return tuple(labels)
 
 
 def _json_labels(text: str, path: Path) -> list[str]:
-    try:
-        labels = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise InputError(f"{path} is not JSON") from error
+    labels = parse_json(text, path)
     if isinstance(labels, dict) and _numbers_every_row(list(labels.values())):
         return sorted(labels, key=labels.__getitem__)
     if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels) or not labels:

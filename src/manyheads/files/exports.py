@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import json
 import math
 import os
@@ -16,7 +18,8 @@ from jaxtyping import Float, Float32
 from numpy import ndarray
 
 from manyheads.errors import InputError
-from manyheads.files.atomic_files import check_writable, write_whole
+from manyheads.files.atomic_files import check_writable, write_together
+from manyheads.files.door import reason
 from manyheads.files.layer_files import pack_layer
 from manyheads.layer.layer import Layer
 from manyheads.layer.rules import SOFTMAX
@@ -98,7 +101,11 @@ def check_directory(directory: str | Path, *, force: bool) -> None:
         InputError: The directory exists and `force` is False, or it cannot be written.
     """
     directory = Path(directory)
-    if not directory.exists():
+    try:
+        is_new = not directory.exists()
+    except (OSError, ValueError) as error:  # a name that is too long, or a directory that cannot be searched
+        raise InputError(f"{directory} cannot be written: {reason(error)}") from error
+    if is_new:
         check_writable(directory, force=False)
     elif not directory.is_dir():
         raise InputError(f"{directory} is a file, not a directory to write into")
@@ -110,13 +117,20 @@ def check_directory(directory: str | Path, *, force: bool) -> None:
 
 def _write_directory(directory: Path, files: Mapping[str, bytes], *, force: bool) -> list[Path]:
     check_directory(directory, force=force)
+    is_new = not directory.exists()
     try:
         directory.mkdir(exist_ok=True)
     except OSError as error:
-        raise InputError(f"{directory} cannot be made: {error.strerror}") from error
-    for name, content in files.items():
-        write_whole(directory / name, content, force=force)
-    return [directory / name for name in files]
+        raise InputError(f"{directory} cannot be made: {reason(error)}") from error
+    contents = {directory / name: content for name, content in files.items()}
+    try:
+        write_together(contents, force=force)
+    except BaseException:
+        if is_new:
+            with contextlib.suppress(OSError):
+                directory.rmdir()
+        raise
+    return list(contents)
 
 
 def _lens_files(layer: Layer, embedding: Float32[ndarray, "items d_model"]) -> dict[str, bytes]:
@@ -145,7 +159,11 @@ def _lens_files(layer: Layer, embedding: Float32[ndarray, "items d_model"]) -> d
         "blocks.0.attn.W_Q": layer.query,
         "blocks.0.attn.W_K": layer.key,
     }
-    return _config_and_model(config, weights, None)
+    files = _config_and_model(config, weights, None)
+    # hooked.py compares this checksum with the config and the model.
+    text = json.dumps(config, sort_keys=True).encode()
+    checksum = hashlib.sha256(text + files["model.safetensors"]).hexdigest()
+    return _config_and_model(config | {"sha256": checksum}, weights, None)
 
 
 def _t5_files(layer: Layer, embedding: Float32[ndarray, "items d_model"]) -> dict[str, bytes]:

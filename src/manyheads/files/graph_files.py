@@ -1,4 +1,4 @@
-"""Graphs in files: one relation a line, `source,target`, as item numbers or as labels.
+r"""Graphs in files: one relation a line, `source,target`, as item numbers or as labels.
 
     # items: 4
     source,target
@@ -8,7 +8,9 @@
 Lines that begin with # are at the top of the file:
 - `# items: 4` is the number of items. Without it, the largest item number decides.
 - `# item: "Paris"` is the name of the next item, in the order of the embedding's rows.
-- `# sha256: …` is the checksum of everything after this line.
+- `# sha256: …` is the checksum of everything after this line. At most one line is a checksum.
+- `# fields: json` means that a field which begins with a quotation mark is a JSON string. It is written if a label
+  could be a formula in a spreadsheet, such as `=1+1`: this label is then written as `"\u003d1\u002b1"`.
 
 The heading `source,target` is optional. Fields are quoted as in any CSV file; a .tsv file has tabs instead of commas.
 """
@@ -27,12 +29,18 @@ from pathlib import Path
 import numpy as np
 
 from manyheads.errors import InputError
-from manyheads.files.atomic_files import read_whole, write_whole
+from manyheads.files.atomic_files import write_whole
+from manyheads.files.door import TEXT_LIMIT, read_bytes
+from manyheads.files.embedding_files import check_label
 from manyheads.problem.graph import Graph
 
 HEADING = ("source", "target")
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 MOST_ITEMS = 2**27  # a larger number is not an item number: an array of that length would fill the memory
+UNSTATED_ITEMS, UNSTATED_RATIO = 2**20, 16  # without `# items:`, at most this many items, or for each relation
+# a character that begins a formula in some spreadsheet, unless it is inside a word (ASCII and full-width forms)
+FORMULA = re.compile(r"(?<![^\W_])[=+\-@\uff1d\uff0b\uff0d\uff20]|^[\t\r\n]")
+JSON_FIELDS = "json"
 NUMBER = re.compile(r" *[+-]?[0-9]{1,18} *", re.ASCII)
 
 
@@ -86,7 +94,8 @@ def read_graph(path: str | Path, *, items: int | None = None, labels: Sequence[s
         raise InputError(f"{path} has names for its items that differ from the given labels")
     names = edges.labels if labels is None else tuple(labels)
     if names is not None and len(set(names)) < len(names):
-        twice = next(name for place, name in enumerate(names) if name in names[:place])
+        found: set[str] = set()
+        twice = next(name for name in names if name in found or found.add(name))  # type: ignore[func-returns-value]
         raise InputError(f"{path} cannot be read with these labels: {twice!r} names two items")
     if names is None and edges.has_item_numbers:
         return _numbered(edges, items if edges.items is None else edges.items)
@@ -104,22 +113,35 @@ def write_graph(path: str | Path, graph: Graph, *, force: bool = False) -> None:
     Raises:
         InputError: The file exists and `force` is False, or it cannot be written, or a label is not valid text.
     """
+    write_whole(path, pack_graph(path, graph), force=force)
+
+
+def pack_graph(path: str | Path, graph: Graph) -> bytes:
+    """The bytes of a graph's file, for `write_together`.
+
+    Raises:
+        InputError: The name does not end in .csv or .tsv, or a label is not valid text.
+    """
     path = Path(path)
     if path.suffix not in DELIMITERS:
         raise InputError(f"{path} cannot hold a graph: its name must end in .csv or .tsv")
     text = io.StringIO()
     text.write(f"# items: {graph.items}\n")
-    text.writelines(f"# item: {json.dumps(label)}\n" for label in graph.labels or ())
+    is_json = any(map(FORMULA.search, graph.labels or ()))
+    if is_json:
+        text.write(f"# fields: {JSON_FIELDS}\n")
+    text.writelines(f"# item: {_plain_json(label)}\n" for label in graph.labels or ())
     text.write(DELIMITERS[path.suffix].join(HEADING) + "\n")
     # All labels are quoted: a label that begins with # must not look like a comment.
     writer = csv.writer(text, delimiter=DELIMITERS[path.suffix], quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
     pairs = zip(graph.sources.tolist(), graph.targets.tolist(), strict=True)
-    writer.writerows(pairs if graph.labels is None else ((graph.name(i), graph.name(j)) for i, j in pairs))
+    names = [_field(label, is_json) for label in graph.labels or ()]
+    writer.writerows(pairs if graph.labels is None else ((names[i], names[j]) for i, j in pairs))
     try:
         content = text.getvalue().encode()
     except UnicodeEncodeError as error:
         raise InputError(f"{path} cannot hold this graph: a label is not valid UTF-8 text") from error
-    write_whole(path, f"# sha256: {hashlib.sha256(content).hexdigest()}\n".encode() + content, force=force)
+    return f"# sha256: {hashlib.sha256(content).hexdigest()}\n".encode() + content
 
 
 def parse(path: str | Path) -> EdgeList:
@@ -129,17 +151,22 @@ def parse(path: str | Path) -> EdgeList:
         InputError: The file cannot be read, its checksum is wrong, or a line is malformed.
     """
     path = Path(path)
-    content = read_whole(path).removeprefix(b"\xef\xbb\xbf")  # the byte-order mark that some editors write
+    content = read_bytes(path, most=TEXT_LIMIT).removeprefix(b"\xef\xbb\xbf")  # a mark that some editors write
     items, labels, line, start = None, [], 0, 0
+    is_checked, is_json = False, False
     while content.startswith(b"#", start):
         end = content.find(b"\n", start) + 1 or len(content)
         comment, start, line = content[start:end], end, line + 1
         name, _, value = _text(comment, path, line).removeprefix("#").strip().partition(": ")
+        if name == "sha256" and is_checked:  # each one takes the time of the whole file
+            raise InputError(f"{path}, line {line}: a second checksum: the file is damaged")
+        is_checked = is_checked or name == "sha256"
         if name == "sha256" and value != hashlib.sha256(content[start:]).hexdigest():
             raise InputError(
                 f"{path}, line {line}: the checksum does not match the lines after it: the file is damaged, "
                 "or was changed by hand (then delete this line)"
             )
+        is_json = is_json or (name, value) == ("fields", JSON_FIELDS)
         if name == "items":
             items = _count(value, path, line)
         if name == "item":
@@ -147,6 +174,8 @@ def parse(path: str | Path) -> EdgeList:
     if labels and items not in (None, len(labels)):
         raise InputError(f"{path} says that it has {items} items, but names {len(labels)}")
     fields, lines = _fields(_text(content[start:], path, line + 1), path, line)
+    if is_json:
+        fields = [_decoded(pair, path, line) for pair, line in zip(fields, lines, strict=True)]
     if not fields and items is None and not labels:
         raise InputError(f"{path} holds no relation and does not say how many items there are")
     return EdgeList(path, items, tuple(labels) or None, fields, lines)
@@ -187,7 +216,14 @@ def _numbered(edges: EdgeList, items: int | None) -> Graph:
             ends.append(int(field))
             if not 0 <= ends[-1] < most:
                 raise edges.line_error(relation, f"item {field.strip()} is out of range 0 … {most - 1}")
-    return _graph(edges, max(ends) + 1 if items is None else items, ends, None)
+    count = max(ends) + 1 if items is None else items
+    if items is None and count > max(UNSTATED_ITEMS, UNSTATED_RATIO * len(edges.fields)):
+        raise edges.line_error(
+            ends.index(count - 1) // 2,
+            f"item {count - 1} would mean {count:,} items, far more than the relations name: if this is right, add the "
+            f"line '# items: {count}' at the top",
+        )
+    return _graph(edges, count, ends, None)
 
 
 def _labelled(edges: EdgeList, names: tuple[str, ...] | None) -> Graph:
@@ -236,6 +272,22 @@ def _label(value: str, path: Path, line: int) -> str:
     if not value.startswith('"'):
         return value
     try:
-        return str(json.loads(value))
+        label = str(json.loads(value))
     except json.JSONDecodeError as error:
         raise InputError(f"{path}, line {line}: the label {value!r} has no closing quotation mark") from error
+    check_label(label, f"{path}, line {line}")
+    return label
+
+
+def _plain_json(label: str) -> str:
+    """The label as a JSON string in which no spreadsheet finds a formula, however it splits the line into cells."""
+    return FORMULA.sub(lambda match: f"\\u{ord(match[0]):04x}", json.dumps(label))
+
+
+def _field(label: str, is_json: bool) -> str:
+    return _plain_json(label) if is_json and (FORMULA.search(label) or label.startswith('"')) else label
+
+
+def _decoded(pair: tuple[str, str], path: Path, line: int) -> tuple[str, str]:
+    source, target = (_label(field, path, line) for field in pair)
+    return source, target

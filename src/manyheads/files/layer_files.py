@@ -12,6 +12,7 @@ from numpy import ndarray
 
 from manyheads.errors import InputError
 from manyheads.files.atomic_files import write_whole
+from manyheads.files.door import parse_json
 from manyheads.files.safetensors_files import TensorFile, pack_tensors, read_tensors
 from manyheads.layer.layer import Layer
 from manyheads.layer.rules import RULES
@@ -94,10 +95,14 @@ def read_provenance(path: str | Path) -> dict[str, str | int]:
     Raises:
         InputError: The file is not a layer file, is damaged, or its provenance cannot be read.
     """
+    text = _layer_file(path).metadata.get("provenance", "{}")
     try:
-        return dict(json.loads(_layer_file(path).metadata.get("provenance", "{}")))
-    except (TypeError, json.JSONDecodeError) as error:
+        facts = parse_json(text, path)
+        if not isinstance(facts, dict):
+            raise InputError("the facts have no names")
+    except InputError as error:
         raise InputError(f"{path} has a provenance of its layer that cannot be read") from error
+    return facts
 
 
 def _layer_file(path: str | Path) -> TensorFile:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,9 +14,10 @@ from numpy import ndarray
 
 from manyheads.bounds.shape import Architecture
 from manyheads.errors import InputError
-from manyheads.files.atomic_files import read_whole
+from manyheads.files.door import exists, read_json
 from manyheads.files.gguf_files import GGUF_SUFFIX, read_gguf_metadata, read_gguf_tensors
-from manyheads.files.safetensors_files import read_tensors
+from manyheads.files.safetensors_files import read_tensors, tensor_shapes
+from manyheads.text import shown_text
 
 # the names of each field in a config, in the order in which they are tried
 CONFIG = {
@@ -30,7 +30,10 @@ CONFIG = {
 }
 LATENT = ("kv_lora_rank", "qk_rope_head_dim")  # multi-head latent attention, as in DeepSeek-V2 and -V3
 IS_LATENT = "has multi-head latent attention, whose keys are of low rank: the laws here do not cover it"
-MAX_HEADER = 100_000_000  # bytes, the limit of the safetensors format
+# the largest numbers of an architecture, some 60 times those of the largest models; an audit takes seconds at these
+LARGEST = {"layers": 2**14, "d_model": 2**20, "heads": 2**16, "key_heads": 2**16, "key_width": 2**20}
+LARGEST |= {"vocabulary": 2**27}
+LARGEST_BUDGET = 2**20  # heads · key_width
 # tensor names of the embedding and of a layer's query and key projections and norm in the common model families
 EMBEDDINGS = re.compile(
     r"(?:^|\.)(?:embed_tokens|wte|word_embeddings|shared|tok_embeddings)\.weight$|^token_embd\.weight$"
@@ -87,36 +90,14 @@ def read_architecture(path: str | Path, *, key_width: int | None = None) -> Arch
         raise InputError(f"a head is at least 1 wide, not {key_width}")
     if path.suffix == ".safetensors":
         beside = path.with_name("config.json")
-        if key_width is None and beside.is_file():
-            return _config_architecture(beside)
-        return _header_architecture(path, key_width)
+        if key_width is None and exists(beside):
+            return _architecture(beside, **_config_numbers(beside))
+        return _architecture(path, **_header_numbers(path, key_width))
     if path.suffix == GGUF_SUFFIX:
-        return _gguf_architecture(path)
+        return _architecture(path, **_gguf_numbers(path))
     if path.suffix == ".json":
-        return _config_architecture(path)
+        return _architecture(path, **_config_numbers(path))
     raise InputError(f"{path} does not describe a model: its name must end in .json, .safetensors or .gguf")
-
-
-def tensor_shapes(path: str | Path) -> dict[str, tuple[int, ...]]:
-    """Read the shapes of the tensors in a safetensors file. Only its header is read.
-
-    Raises:
-        InputError: The file cannot be read, or is not a safetensors file.
-    """
-    path = Path(path)
-    try:
-        with open(path, "rb") as file:
-            length = int.from_bytes(file.read(8), "little")
-            header = json.loads(file.read(length)) if 2 <= length <= MAX_HEADER else None
-        if not isinstance(header, dict):
-            raise ValueError("no header")
-        return {name: tuple(map(int, entry["shape"])) for name, entry in header.items() if name != "__metadata__"}
-    except FileNotFoundError:
-        raise InputError(f"{path} does not exist") from None
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}") from error
-    except (ValueError, KeyError, TypeError, RecursionError) as error:  # JSON and text that cannot be decoded included
-        raise InputError(f"{path} is not a safetensors file, or its header is damaged") from error
 
 
 def read_model_weights(path: str | Path, architecture: Architecture) -> ModelWeights:
@@ -148,12 +129,26 @@ def read_model_weights(path: str | Path, architecture: Architecture) -> ModelWei
     return ModelWeights(rows[0], tuple(layers))
 
 
-def _config_architecture(path: Path) -> Architecture:
-    content = read_whole(path)
-    try:
-        config = json.loads(content.decode("utf-8-sig"))
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path} is not JSON") from error
+def _architecture(path: Path, *, name: str, **numbers: int) -> Architecture:
+    """The architecture of these numbers, which must be those of a model that can exist."""
+    for field, largest in LARGEST.items():
+        if numbers[field] > largest:
+            given = _short(numbers[field])
+            raise InputError(f"{path} says that its {field} is {given}, but no model has more than {largest:,}")
+    if numbers["heads"] * numbers["key_width"] > LARGEST_BUDGET:
+        raise InputError(
+            f"{path} has {numbers['heads']} heads of width {numbers['key_width']}: their product is over "
+            f"{LARGEST_BUDGET:,}, which no model has"
+        )
+    return Architecture(name=name, source=str(path), **numbers)
+
+
+def _short(number: int) -> str:
+    return f"{number:,}" if number < 10**15 else f"over 10^{len(str(number)) - 1}"
+
+
+def _config_numbers(path: Path) -> dict[str, Any]:
+    config = read_json(path)
     if not isinstance(config, dict):
         raise InputError(f"{path} is not a model's config: it is no JSON object")
     inner = config.get("text_config")  # models of images or sound have their language part here
@@ -168,7 +163,7 @@ def _config_architecture(path: Path) -> Architecture:
         found["key_heads"] = _falcon_key_heads(config, path)
     if found["key_width"] is None and d_model % heads:
         raise InputError(f"{path} has {heads} heads that do not divide d_model {d_model}, and no head width")
-    return Architecture(
+    return dict(
         name=str(config.get("_name_or_path") or config.get("model_type") or path.parent.name or path.stem),
         layers=_needed(found["layers"], "layers", path),
         d_model=d_model,
@@ -176,7 +171,6 @@ def _config_architecture(path: Path) -> Architecture:
         key_heads=heads if found["key_heads"] is None else found["key_heads"],
         key_width=d_model // heads if found["key_width"] is None else found["key_width"],
         vocabulary=_needed(found["vocabulary"], "vocabulary", path),
-        source=str(path),
     )
 
 
@@ -189,7 +183,7 @@ def _falcon_key_heads(config: Mapping[str, Any], path: Path) -> int | None:
     return None
 
 
-def _gguf_architecture(path: Path) -> Architecture:
+def _gguf_numbers(path: Path) -> dict[str, Any]:
     metadata = read_gguf_metadata(path)
     family = str(metadata.get("general.architecture", ""))
 
@@ -203,7 +197,7 @@ def _gguf_architecture(path: Path) -> Architecture:
     if heads is None or d_model is None or heads < 1:
         raise InputError(f"{path} is a model without attention: its metadata name no heads or no width")
     vocabulary = number("vocab_size") or metadata.get("tokenizer.ggml.tokens")
-    return Architecture(
+    return dict(
         name=str(metadata.get("general.name") or family),
         layers=_needed(number("block_count"), "layers", path),
         d_model=d_model,
@@ -211,11 +205,10 @@ def _gguf_architecture(path: Path) -> Architecture:
         key_heads=number("attention.head_count_kv") or heads,
         key_width=number("attention.key_length") or d_model // heads,
         vocabulary=_needed(vocabulary if isinstance(vocabulary, int) else None, "vocabulary", path),
-        source=str(path),
     )
 
 
-def _header_architecture(path: Path, key_width: int | None) -> Architecture:
+def _header_numbers(path: Path, key_width: int | None) -> dict[str, Any]:
     shapes = tensor_shapes(path)
     queries = {name: shape for name, shape in shapes.items() if QUERIES.search(name) and len(shape) == 2}
     keys = {name: shape for name, shape in shapes.items() if KEYS.search(name) and len(shape) == 2}
@@ -234,7 +227,7 @@ def _header_architecture(path: Path, key_width: int | None) -> Architecture:
     )
     if wide % key_width or narrow % key_width:
         raise InputError(f"{path} has projections of {wide} and {narrow}, which are no heads of width {key_width}")
-    return Architecture(
+    return dict(
         name=path.stem,
         layers=len(fused or queries),
         d_model=rows[0][1],
@@ -242,7 +235,6 @@ def _header_architecture(path: Path, key_width: int | None) -> Architecture:
         key_heads=narrow // key_width,
         key_width=key_width,
         vocabulary=rows[0][0],
-        source=str(path),
     )
 
 
@@ -252,7 +244,8 @@ def _first(config: Mapping[str, Any], names: Sequence[str], path: Path) -> int |
         if value is None:
             continue
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise InputError(f"{path} says that {name} is {value!r}, which is no whole number from 1 on")
+            given = shown_text(repr(value), most=60)
+            raise InputError(f"{path} says that {name} is {given}, which is no whole number from 1 on")
         return value
     return None
 

@@ -1,23 +1,32 @@
-"""Safetensors files as this package writes them: tensors, metadata as text, and a checksum of both."""
+"""Safetensors files: tensors, metadata as text, and a checksum of both in the files that this package writes.
+
+The header is checked here: the shapes and offsets that it declares must be those of the bytes in the file.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeGuard
 
 import numpy as np
-import safetensors
 import safetensors.numpy
 from numpy import ndarray
 
 from manyheads.errors import InputError
-from manyheads.files.atomic_files import read_whole
+from manyheads.files.door import open_file, parse_json, read_bytes, reading
 
 CHECKSUM = "manyheads.sha256"
 FLOATS = {"F16": "float16", "F32": "float32", "F64": "float64"}
+DAMAGED = "is not a safetensors file, or is truncated or damaged"
+MAX_HEADER = 100_000_000  # bytes, the limit of the safetensors format
+# the bytes of one number; newer versions of the format have further types, whose sizes are not checked
+WIDTHS = {"BOOL": 1, "U8": 1, "I8": 1, "F8_E4M3": 1, "F8_E5M2": 1, "U16": 2, "I16": 2, "F16": 2, "BF16": 2}
+WIDTHS |= {"U32": 4, "I32": 4, "F32": 4, "U64": 8, "I64": 8, "F64": 8}
 
 
 @dataclass(frozen=True)
@@ -26,7 +35,17 @@ class StoredTensor:
 
     dtype: str
     shape: tuple[int, ...]
-    data: bytes
+    data: bytes | memoryview
+
+
+@dataclass(frozen=True)
+class TensorPlace:
+    """The type and the shape of a tensor in a header, and the place of its bytes after the header."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    start: int
+    stop: int
 
 
 @dataclass(frozen=True)
@@ -95,16 +114,70 @@ def read_tensors(path: str | Path) -> TensorFile:
         InputError: The file cannot be read, or is not a safetensors file.
     """
     path = Path(path)
-    content = read_whole(path)
-    try:
-        views = safetensors.deserialize(content)  # type: ignore[no-untyped-call]
-        # `deserialize` returns the tensors only; it has checked the header, which has the metadata.
+    content = memoryview(read_bytes(path))
+    with reading(path, DAMAGED):
         length = int.from_bytes(content[:8], "little")
-        metadata = json.loads(content[8 : 8 + length]).get("__metadata__") or {}
-    except Exception as error:  # the parsers raise any exception for bytes that are not such a file
-        raise InputError(f"{path} is not a safetensors file, or is truncated or damaged ({error})") from error
-    tensors = {name: StoredTensor(view["dtype"], tuple(view["shape"]), bytes(view["data"])) for name, view in views}
+        if not 2 <= length <= min(MAX_HEADER, len(content) - 8):
+            raise ValueError("the header is longer than the file")
+        places, metadata = _header(bytes(content[8 : 8 + length]), len(content) - 8 - length, path)
+    data = content[8 + length :]
+    tensors = {
+        name: StoredTensor(place.dtype, place.shape, data[place.start : place.stop]) for name, place in places.items()
+    }
     return TensorFile(path, tensors, metadata)
+
+
+def tensor_shapes(path: str | Path) -> dict[str, tuple[int, ...]]:
+    """Read the shapes of the tensors in a safetensors file. Only its header is read.
+
+    Raises:
+        InputError: The file cannot be read, or is not a safetensors file.
+    """
+    path = Path(path)
+    with reading(path, "is not a safetensors file, or its header is damaged"), open_file(path) as (file, size):
+        length = int.from_bytes(file.read(8), "little")
+        if not 2 <= length <= min(MAX_HEADER, size - 8):
+            raise ValueError("the header is longer than the file")
+        places, _ = _header(file.read(length), size - 8 - length, path)
+    return {name: place.shape for name, place in places.items()}
+
+
+def _header(text: bytes, size: int, path: Path) -> tuple[dict[str, TensorPlace], dict[str, str]]:
+    """The tensors and the metadata of a header, whose tensors must fill the `size` bytes after it without a gap.
+
+    Raises:
+        InputError: The text is not JSON.
+        Exception: The text is not a header (any kind of exception: the caller is inside `reading`).
+    """
+    header = parse_json(text, path)
+    if not isinstance(header, dict):
+        raise ValueError("no header")
+    metadata = header.pop("__metadata__", None) or {}
+    if not all(isinstance(value, str) for value in metadata.values()):
+        raise ValueError("metadata that are not text")
+    places = {name: _place(entry) for name, entry in header.items()}
+    end = 0
+    for place in sorted(places.values(), key=lambda place: (place.start, place.stop)):
+        if place.start != end or place.stop < place.start:
+            raise ValueError("a gap between tensors")
+        end = place.stop
+    if end != size:
+        raise ValueError("more or fewer bytes than the header says")
+    return places, metadata
+
+
+def _place(entry: Mapping[str, object]) -> TensorPlace:
+    dtype, shape, offsets = (entry[name] for name in ("dtype", "shape", "data_offsets"))
+    if not isinstance(dtype, str) or not _are_counts(shape) or not _are_counts(offsets):
+        raise ValueError("a tensor without its type, shape or place")
+    start, stop = offsets
+    if dtype in WIDTHS and stop - start != math.prod(shape) * WIDTHS[dtype]:
+        raise ValueError("a tensor whose shape is not that of its bytes")
+    return TensorPlace(dtype, tuple(shape), start, stop)
+
+
+def _are_counts(value: object) -> TypeGuard[list[int]]:
+    return isinstance(value, list) and all(type(number) is int and 0 <= number < 2**63 for number in value)
 
 
 def _checksum(tensors: Mapping[str, StoredTensor], metadata: Mapping[str, str]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 from collections.abc import Callable
@@ -15,10 +14,11 @@ from jaxtyping import Float32, Int64
 from numpy import ndarray
 
 from manyheads.errors import InputError
-from manyheads.files.atomic_files import read_whole
+from manyheads.files.door import exists, read_json, read_text
 from manyheads.files.embedding_files import TOKEN_EMBEDDING, checked_rows, read_embedding
 from manyheads.files.gguf_files import GGUF_SUFFIX, read_gguf_vocabulary
-from manyheads.files.model_files import EMBEDDINGS, tensor_shapes
+from manyheads.files.model_files import EMBEDDINGS
+from manyheads.files.safetensors_files import tensor_shapes
 from manyheads.files.tokenizer_files import Tokenizer, gguf_tokenizer, read_tokenizer
 
 GPT2_REPOSITORY, GPT2_SHAPE, GPT2_END = "openai-community/gpt2", (50257, 768), 50256
@@ -88,10 +88,7 @@ def read_ranking(path: str | Path, open_tokenizer: Callable[[], Tokenizer] | Non
         InputError: The file cannot be read, or a line is not a token.
     """
     path = Path(path)
-    try:
-        lines = read_whole(path).decode("utf-8-sig").removesuffix("\n").split("\n")
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not UTF-8 text") from error
+    lines = read_text(path).removesuffix("\n").split("\n")
     if all(NUMBER.fullmatch(line) for line in lines):
         return np.array([int(line) for line in lines], dtype=np.int64)
     if open_tokenizer is None:
@@ -156,21 +153,24 @@ def _safetensors(path: Path, tensor: str | None) -> TokenTable:
     known = [name for name in tensor_shapes(path) if EMBEDDINGS.search(name)]
     name = tensor or (known[0] if len(known) == 1 else None)
     beside = path.with_name("tokenizer.json")
+    rows = read_embedding(path, tensor=name)
     return TokenTable(
         path.resolve().parent.name if path.stem == "model" else path.stem,
-        read_embedding(path, tensor=name),
-        _end(path.with_name("config.json")),
-        (lambda: read_tokenizer(beside)) if beside.is_file() else None,
+        rows,
+        _end(path.with_name("config.json"), len(rows)),
+        (lambda: read_tokenizer(beside)) if exists(beside) else None,
     )
 
 
-def _end(config: Path) -> int | None:
+def _end(path: Path, rows: int) -> int | None:
+    """The row of the token that ends a text; None if the config does not give a row: --null can give it."""
     try:
-        end = json.loads(config.read_text(encoding="utf-8")).get("eos_token_id")
-    except (OSError, ValueError, AttributeError):  # not an error: --null can give it
+        config = read_json(path)
+    except InputError:
         return None
+    end = config.get("eos_token_id") if isinstance(config, dict) else None
     first = end[0] if isinstance(end, list) and end else end
-    return first if isinstance(first, int) else None
+    return first if type(first) is int and 0 <= first < rows else None
 
 
 def _from_hub(file: str) -> Path:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import chain, islice
+from io import TextIOWrapper
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,12 @@ from jaxtyping import Int64
 from numpy import ndarray
 
 from manyheads.errors import InputError
+from manyheads.files.door import open_file, read_text, reading, reason
 from manyheads.files.gguf_files import GgufVocabulary
 
 LINES_AT_ONCE = 10_000
+CHARACTERS_AT_ONCE = 2**18  # the tokenizers package takes up to 400 bytes for each
+SPARSE = 2**16  # the most token numbers that a tokenizer may leave out
 PADDING = 512  # the most rows that a table has beyond its tokens: models pad their tables to round numbers
 
 
@@ -51,8 +55,9 @@ class Tokenizer:
             InputError: The file cannot be read, or is empty.
         """
         totals = np.zeros(self.size, dtype=np.int64)
-        for lines in _lines(Path(corpus)):
-            encoded = self._library.encode_batch_fast(lines, add_special_tokens=False)
+        for lines in _batches(Path(corpus)):
+            with reading(self.source, "cannot cut this text into tokens"):
+                encoded = self._library.encode_batch_fast(lines, add_special_tokens=False)
             numbers = np.fromiter(chain.from_iterable(one.ids for one in encoded), dtype=np.int64)
             totals += np.bincount(numbers, minlength=len(totals))
         if not totals.any():
@@ -66,14 +71,14 @@ def read_tokenizer(path: str | Path) -> Tokenizer:
     Raises:
         InputError: The file cannot be read, or the tokenizers package is missing.
     """
-    path = Path(path)
-    if not path.is_file():
-        raise InputError(f"{path} does not exist" if not path.exists() else f"{path} is not a regular file")
+    text = read_text(path)
     library = _package(str(path))
-    try:
-        return Tokenizer(library.Tokenizer.from_file(str(path)), str(path))
-    except Exception as error:  # the package raises plain Exception for files that it cannot read
-        raise InputError(f"{path} is not a tokenizer.json, or is damaged") from error
+    with reading(path, "is not a tokenizer.json, or is damaged"):
+        tokenizer = Tokenizer(library.Tokenizer.from_str(text), str(path))
+        names = len(tokenizer._library.get_vocab(with_added_tokens=True))
+        if tokenizer.size > names + SPARSE:  # one counter is kept for each number
+            raise InputError(f"{path} numbers its tokens up to {tokenizer.size - 1:,}, but has only {names:,} tokens")
+    return tokenizer
 
 
 def gguf_tokenizer(vocabulary: GgufVocabulary) -> Tokenizer:
@@ -96,7 +101,8 @@ def gguf_tokenizer(vocabulary: GgufVocabulary) -> Tokenizer:
         )
     numbers = {token: number for number, token in enumerate(vocabulary.tokens)}
     pairs = [tuple(merge.split(" ")) for merge in vocabulary.merges]
-    library = package.Tokenizer(package.models.BPE(vocab=numbers, merges=pairs))
+    with reading(vocabulary.name, "has tokens and merges that do not fit together"):
+        library = package.Tokenizer(package.models.BPE(vocab=numbers, merges=pairs))
     library.pre_tokenizer = cuts[vocabulary.cut]
     return Tokenizer(library, vocabulary.name)
 
@@ -111,14 +117,33 @@ def _package(needed_by: str) -> Any:
     return tokenizers
 
 
-def _lines(path: Path) -> Iterator[list[str]]:
+def _batches(path: Path) -> Iterator[list[str]]:
+    """The lines of a text file in batches. A line that is longer than a batch is cut before one of its spaces.
+
+    A tokenizer cuts words at spaces, too: a text in one long line has the same tokens.
+    """
+    with open_file(path) as (binary, _), TextIOWrapper(binary, encoding="utf-8") as file:
+        batch: list[str] = []
+        length, rest = 0, ""
+        while line := rest + _readline(file, CHARACTERS_AT_ONCE - len(rest), path):
+            rest = ""
+            if len(line) == CHARACTERS_AT_ONCE and not line.endswith("\n"):
+                place = line.rfind(" ", 1)
+                if place > 0:
+                    line, rest = line[:place], line[place:]
+            batch.append(line)
+            length += len(line)
+            if len(batch) == LINES_AT_ONCE or length >= CHARACTERS_AT_ONCE:
+                yield batch
+                batch, length = [], 0
+        if batch:
+            yield batch
+
+
+def _readline(file: TextIOWrapper, most: int, path: Path) -> str:
     try:
-        with path.open(encoding="utf-8") as file:
-            while lines := list(islice(file, LINES_AT_ONCE)):
-                yield lines
-    except FileNotFoundError:
-        raise InputError(f"{path} does not exist") from None
+        return file.readline(most)
     except UnicodeDecodeError as error:
         raise InputError(f"{path} is not UTF-8 text") from error
     except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}") from error
+        raise InputError(f"{path} cannot be read: {reason(error)}") from error

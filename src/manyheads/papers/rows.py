@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 import json
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+import os
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from io import BytesIO
 from pathlib import Path
@@ -12,14 +14,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from manyheads.errors import InputError
 from manyheads.files.atomic_files import write_whole
+from manyheads.files.door import exists, parse_json, reading, unpack_lines
 from manyheads.sweep import Record, Store
 from manyheads.sweep.store.record import FINISHED, Storable
+from manyheads.text import shown_text
 from manyheads.training.protocol import PROTOCOL_VERSION
 
 if TYPE_CHECKING:
     from manyheads.papers.threshold_search import SearchTrail, ThresholdSearch
 
 FORMAT = "manyheads paper rows 1"
+MOST_BYTES = 2**26  # the paper's own rows have 800,000 bytes
 SEPARATOR = " / "  # between the values of several machines
 M = TypeVar("M", bound=Storable)
 T = TypeVar("T")
@@ -163,18 +168,47 @@ def read_rows(path: Path) -> Rows:
     Raises:
         InputError: there is no such file, it holds no rows, or its rows follow another version of the protocol.
     """
+    if not exists(path) and not os.path.lexists(path):
+        raise InputError(f"there are no rows at {path}")
+    lines = _json_lines(path)
+    with reading(path, "does not hold rows of the paper's runs"):
+        header = next(lines, None)
+        if not isinstance(header, dict) or header.get("format") != FORMAT:
+            raise InputError(f"{path} does not hold rows of the paper's runs")
+        protocol, machine = header.get("protocol"), header.get("machine")
+        if protocol != PROTOCOL_VERSION:
+            raise InputError(
+                f"the rows in {path} follow protocol {shown_text(protocol, most=60)}, and this manyheads trains by "
+                f"protocol {PROTOCOL_VERSION}: the two are not mixed"
+            )
+        if not isinstance(machine, dict) or not all(isinstance(fact, str) for fact in machine.values()):
+            raise InputError(f"{path} does not say which machine made its rows")
+        return Rows((_row(line, path, number) for number, line in enumerate(lines, start=2)), machine=machine)
+
+
+def _json_lines(path: Path) -> Iterator[object]:
     try:
-        with gzip.open(path, "rt", encoding="utf-8") as file:
-            header, *lines = (json.loads(line) for line in file)
-    except FileNotFoundError:
-        raise InputError(f"there are no rows at {path}") from None
-    except (OSError, EOFError, ValueError, UnicodeDecodeError):
-        raise InputError(f"{path} does not hold rows of the paper's runs") from None
-    if not isinstance(header, dict) or header.get("format") != FORMAT:
-        raise InputError(f"{path} does not hold rows of the paper's runs")
-    if header["protocol"] != PROTOCOL_VERSION:
-        raise InputError(
-            f"the rows in {path} follow protocol {header['protocol']}, and this manyheads trains by protocol "
-            f"{PROTOCOL_VERSION}: the two are not mixed"
-        )
-    return Rows((Row(**line) for line in lines), machine=header["machine"])
+        for line in unpack_lines(path, most=MOST_BYTES):
+            yield parse_json(line, path)
+    except InputError as error:
+        fault = str(error).removeprefix(shown_text(f"{path} "))
+        raise InputError(f"{path} does not hold rows of the paper's runs: it {fault}") from error
+
+
+def _row(fields: object, path: Path, line: int) -> Row:
+    """The row of one line, whose fields must have the names, types and ranges that `write_rows` writes."""
+    names = {field.name for field in dataclasses.fields(Row)}
+    if not isinstance(fields, dict) or set(fields) != names:
+        raise InputError(f"{path}, line {line}: not a row with the fields {', '.join(sorted(names))}")
+    steps, seconds, scores = fields["steps"], fields["seconds"], fields["scores"]
+    is_text = all(isinstance(fields[name], str) for name in ("id", "kind", "status")) and fields["status"] in FINISHED
+    is_count = _is_number(steps) and isinstance(steps, int) and steps >= 0 and _is_number(seconds) and seconds >= 0
+    if not is_text or not is_count or not isinstance(scores, dict):
+        raise InputError(f"{path}, line {line}: a field of the row is not of its type, or out of its range")
+    if not all(score is None or _is_number(score) for score in scores.values()):
+        raise InputError(f"{path}, line {line}: a score of the row is not a number")
+    return Row(**fields)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 2**63

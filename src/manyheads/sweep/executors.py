@@ -43,7 +43,7 @@ class Workers:
 
     @property
     def executor(self) -> Executor:
-        """The executor, made when it is first needed."""
+        """The executor, made at its first use."""
         if self._executor is None:
             self._executor = self._make()
         return self._executor
@@ -61,7 +61,7 @@ class Workers:
             process.join(timeout=1)
 
     def close(self) -> None:
-        """Let the workers go once they are idle."""
+        """End the workers after their last run."""
         if self._executor is not None:
             self._executor.shutdown()
             self._executor = None
@@ -92,13 +92,13 @@ class CallerExecutor(Workers):
 
 
 def threads(count: int | None = None) -> Workers:
-    """Threads of this process: the native engine leaves Python alone while it trains, so they fill the cores."""
+    """Threads of this process. The native engine releases the interpreter, so that threads fill the cores."""
     slots = _count(count)
     return Workers(lambda: ThreadPoolExecutor(slots), slots, together=False)
 
 
 def processes(count: int | None = None) -> Workers:
-    """Processes of this machine: a run that crashes takes only its own process with it."""
+    """Processes of this machine. A run that crashes ends its own process only."""
     slots = _count(count)
     # spawn: a forked child would inherit the locks of the parent's threads and its open store
     spawn = get_context("spawn")
@@ -135,7 +135,7 @@ def _count(count: int | None) -> int:
 
 
 def _as_worker() -> None:
-    """Ctrl-C is the parent's business: it ends the workers itself. Where it was killed and could not, they end too."""
+    """Ignore Ctrl-C, which the parent handles; end if the parent was killed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     Thread(target=_end_with_parent, daemon=True).start()
 
@@ -144,4 +144,4 @@ def _end_with_parent() -> None:
     parent = parent_process()
     if parent is not None:
         parent.join()
-        os._exit(1)  # a run is in the way of every gentler end
+        os._exit(1)  # a run in native code does not react to a gentler end

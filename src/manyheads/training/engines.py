@@ -55,7 +55,7 @@ def train(
     if engine == "native":
         return train_run(run, data, progress=progress, time_limit=time_limit)
     try:
-        from manyheads.training.reference.batch_training import train_runs  # torch is an optional extra
+        from manyheads.training.reference.layer_batch import train_runs  # torch is an optional extra
     except ModuleNotFoundError:
         raise InputError("the engine reference needs torch: install manyheads[torch]") from None
     return train_runs([run], [data], device=device, progress=progress, time_limit=time_limit)[0]
@@ -78,7 +78,7 @@ def native_kernel(run: Run, data: TrainingData) -> Training:
 def train_run(
     run: Run, data: TrainingData, *, progress: OnCheck | None = None, time_limit: float | None = None
 ) -> Outcome:
-    """Train one run; the interpreter is free meanwhile, so threads run as many at once as there are cores."""
+    """Train one run on the native engine. It releases the interpreter, so that threads fill the cores."""
 
     def report(step: int, score: float, loss: float) -> bool | None:
         return progress(run, Check(step, score, loss)) if progress else None

@@ -1,4 +1,4 @@
-"""Outcome: what came of a run."""
+"""Outcome: the result of a run."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ OnCheck = Callable[[Run, Check], bool | None]
 
 @dataclass(frozen=True)
 class Tally:
-    """What an evaluation counts: ordered pairs of positions, or squared distances at the valid positions."""
+    """The counts of an evaluation: ordered pairs of positions, or squared distances at the valid positions."""
 
     hits: int
     false_alarms: int
@@ -43,22 +43,22 @@ class Tally:
 
     @property
     def micro_f1(self) -> float:
-        """2·hits / (2·hits + false alarms + misses); 0 where nothing true is found."""
+        """2·hits / (2·hits + false alarms + misses); 0 without hits."""
         return 2 * self.hits / (2 * self.hits + self.false_alarms + self.misses) if self.hits else 0.0
 
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """A run's scores, curve and layer. What was not measured is None, never a number."""
+    """A run's scores, curve and layer. A score that was not measured is None."""
 
     run: Run
     stopped: Stopped
     steps: int
     micro_f1: float | None  # on the test set; None with a value channel, and unless the run ended by itself
     mse: float | None  # on the test set, with a value channel only
-    zero_mse: float | None  # what predicting zero would have cost there
+    zero_mse: float | None  # the squared error of predicting zero on the test set
     curve: tuple[Check, ...]
-    exact_errors: int | None  # wrongly decided pairs among all m²; None where a pair alone decides nothing
+    exact_errors: int | None  # wrongly decided pairs among all m²; None if the rule decides no single pair
     margin: float | None  # the certificate's, negative where there are errors
     layer: Layer | None  # None if the run diverged
     seconds: float  # of training, validation and test
@@ -95,7 +95,7 @@ def finish(
     seconds: float,
     engine: str,
 ) -> Outcome:
-    """Judge the trained weights exactly, and put everything together; `test` is None unless the run ended by itself."""
+    """Certify the trained weights and make the outcome; `test` is None unless the run reached its end."""
     precise = dtype(run.protocol.precision)
     sound = bool(isfinite(query).all() and isfinite(key).all() and isfinite(threshold)) and stopped != "diverged"
     layer = Layer(query.astype(precise), key.astype(precise), threshold, run.rule) if sound else None

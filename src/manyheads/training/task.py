@@ -120,7 +120,7 @@ class Task:
         """The constant of the paper's law D_K* ≈ slope·m'·log2 m/d_model: 1.19 for permutations, 0.46 for others."""
         return paper_slope(self.graph)
 
-    @property
+    @cached_property
     def fields(self) -> dict[str, int | float | str]:
         """The task as flat JSON, part of the fields of its runs.
 

@@ -80,10 +80,13 @@ def _row(table: BlockTable, record: Record) -> Row:
     run, curve = record.run, json.loads(record.curve)
     quarters = {25 * n: curve[n * len(curve) // 4 - 1][1] for n in (1, 2, 3, 4)} if curve else {}
     fields = ("reduction", "items", "d_model", "context", "batch", "learning_rate", "steps", "heads", "seed")
+    heads, key_width = run["heads"], run["key_width"]
+    assert isinstance(heads, int)
+    assert isinstance(key_width, int)
     return {
         "embedding": table.name,
         **{name: run[name] for name in fields},
-        "key_budget": run["heads"] * run["key_width"],
+        "key_budget": heads * key_width,
         "accuracy": record.score("accuracy"),
         "null_rate": record.score("null_rate"),
         **{f"validation_{share}": quarters.get(share) for share in (25, 50, 75, 100)},

@@ -99,7 +99,8 @@ def lbfgs(graph: Graph, rows: ndarray, heads: int, key_width: int, seed: int) ->
     def loss(flat: ndarray) -> tuple[float, ndarray]:
         nonlocal separated
         threshold = float(flat[-1])
-        fitting.set_weights(*flat[:-1].reshape(shape), threshold)
+        query, key = flat[:-1].reshape(shape)
+        fitting.set_weights(query, key, threshold)
         found = fitting.look(-math.inf, threshold - 1, threshold + 1, threshold, NO_WIDENING.weight)
         separated = separated or found.low < found.high
         gradient = np.concatenate([np.stack(fitting.gradient()).ravel(), [found.by_ceiling + found.by_summit]])

@@ -18,7 +18,7 @@ from manyheads.errors import InputError
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from manyheads.layer.vocabulary import RecognisedPair, Vocabulary
+    from manyheads.layer.layer_vocabulary import RecognisedPair, Vocabulary
 
 PROMPT = "words> "
 MOST_SHOWN = 40  # lines; --json has all
@@ -47,7 +47,7 @@ class AttendCommand:
     def run(self) -> Answer:
         """Look the words up; yes where anything attends. Without words, ask for them until there are no more."""
         from manyheads.files import read_labels, read_layer
-        from manyheads.layer.vocabulary import Vocabulary
+        from manyheads.layer.layer_vocabulary import Vocabulary
 
         layer, rows = read_layer(self.layer), read_embedding_file(self.embedding, tensor=self.tensor).rows
         vocabulary = Vocabulary(layer, rows, None if self.labels is None else read_labels(self.labels))

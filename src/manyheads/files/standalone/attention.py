@@ -8,12 +8,15 @@ layer(layer.rows([3, 14, 15]))      # scores of items by their numbers, if the e
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
 
 import torch
-from safetensors import safe_open
+from safetensors import SafetensorError
+from safetensors.torch import load as load_tensors
 from torch import Tensor, nn
 
 
@@ -41,12 +44,14 @@ class AttentionLayer(nn.Module):
 
     @classmethod
     def load(cls, path: str | Path = Path(__file__).parent / "layer.safetensors") -> AttentionLayer:
-        """Load the layer from a file that manyheads wrote."""
-        with safe_open(str(path), framework="pt") as file:
-            text, names = file.metadata(), file.keys()
-            embedding = file.get_tensor("embedding") if "embedding" in names else None
-            query, key = file.get_tensor("query"), file.get_tensor("key")
-        return cls(query, key, float.fromhex(text["threshold"]), text["rule"], embedding)
+        """Load the layer from a file that manyheads wrote; a file in which a bit has changed raises a ValueError."""
+        content = Path(path).read_bytes()
+        try:
+            tensors, text = load_tensors(content), checked_text(content)
+        except (SafetensorError, KeyError, TypeError, AttributeError, ValueError) as error:
+            raise ValueError(f"{path} is damaged, or is not a layer that manyheads wrote: {error}") from error
+        threshold = float.fromhex(text["threshold"])
+        return cls(tensors["query"], tensors["key"], threshold, text["rule"], tensors.get("embedding"))
 
     def rows(self, items: Sequence[int] | Tensor) -> Tensor:
         """The embedding's rows of a context of items."""
@@ -73,3 +78,19 @@ class AttentionLayer(nn.Module):
     def recognise(self, x: Tensor) -> Tensor:
         """Whether each ordered pair of the context is recognised as a relation."""
         return self(x) > self.threshold
+
+
+def checked_text(content: bytes) -> dict[str, str]:
+    """The metadata of a layer's file, whose checksum must be that of the other metadata, the shapes and the weights."""
+    length = int.from_bytes(content[:8], "little")
+    header, data = json.loads(content[8 : 8 + length]), memoryview(content)[8 + length :]
+    text = header.pop("__metadata__")
+    checksum = text.pop("manyheads.sha256", None)
+    shapes = {name: [entry["dtype"], entry["shape"]] for name, entry in header.items()}
+    digest = hashlib.sha256(json.dumps([text, shapes], sort_keys=True).encode())
+    for name in sorted(header):
+        start, stop = header[name]["data_offsets"]
+        digest.update(data[start:stop])
+    if checksum != digest.hexdigest():
+        raise ValueError("its content does not match its checksum")
+    return text

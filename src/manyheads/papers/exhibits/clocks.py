@@ -170,7 +170,7 @@ def _torch_step(run: Run) -> Repeated:
         for _ in range(times):
             query.grad = key.grad = None
             joined = _channel(rows, query, key, run.heads).max(dim=0).values
-            joined.sigmoid().square().sum().backward()  # type: ignore[no-untyped-call]
+            joined.sigmoid().square().sum().backward()
 
     return _on_one_thread(repeated)
 

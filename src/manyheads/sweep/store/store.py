@@ -68,13 +68,17 @@ VERSION = len(MIGRATIONS)
 
 @dataclass(frozen=True)
 class WriterLock:
-    """An open, locked file beside the store; its text names the holder for whoever comes second."""
+    """An open, locked file beside the store; its text names the holder."""
 
     descriptor: int
 
     @classmethod
     def acquire(cls, store: Path) -> WriterLock:
-        """Take the lock, or say who has it."""
+        """Take the lock.
+
+        Raises:
+            InputError: Another process has the lock; the message names it.
+        """
         path = store.with_name(store.name + ".lock")
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -92,7 +96,7 @@ class WriterLock:
         return cls(descriptor)
 
     def release(self) -> None:
-        """Let the next writer in; the file stays, since removing it would race with them."""
+        """Release the lock. The file stays: a next writer may have opened it already."""
         os.close(self.descriptor)
 
 
@@ -105,7 +109,7 @@ def _holder(descriptor: int) -> str:
 
 
 SQLITE_HEADER = b"SQLite format 3\0"
-PATIENCE = 60.0  # seconds a writer waits for readers, and they for it
+PATIENCE = 60.0  # seconds that a writer waits for readers, and a reader for the writer
 FILTERS = (
     "kind",
     "items",
@@ -123,7 +127,7 @@ FILTERS = (
 
 
 class StoreError(InputError):
-    """The store cannot be used as asked; what it held before is untouched."""
+    """The store cannot be used; its file is unchanged."""
 
 
 class Store:
@@ -170,7 +174,7 @@ class Store:
             raise StoreError(f"there is no store at {path}")
         version = _version(path)
         with _reported(path):
-            # not mode=ro: what a killed writer has left half-done can be undone only by who may write
+            # not mode=ro: only a connection that may write can undo the unfinished work of a killed writer
             uri = f"{path.resolve().as_uri()}?mode=rw"
             connection = sqlite3.connect(uri, uri=True, timeout=PATIENCE, isolation_level=None)
             if version < VERSION:
@@ -212,7 +216,7 @@ class Store:
             conditions.append(_AMONG)
             values.append(json.dumps(ids))
         order = "items, d_model, graph, degree, rule, heads, key_width, seed, engine"
-        # which rows, from the index alone; then these rows
+        # the index gives the rows in order; only then are they read
         chosen = f"SELECT rowid FROM results WHERE {' AND '.join(conditions) or '1'} ORDER BY {order} LIMIT ?"
         query = f"SELECT {', '.join(COLUMNS)} FROM results WHERE rowid IN ({chosen}) ORDER BY {order}"
         with _reported(self.path):
@@ -225,7 +229,7 @@ class Store:
             return dict(self._connection.execute(query))
 
     def close(self) -> None:
-        """Close the file and let the next writer in."""
+        """Close the file and release the lock."""
         self._connection.close()
         if self._lock is not None:
             self._lock.release()
@@ -290,7 +294,7 @@ def _upgrade(connection: sqlite3.Connection) -> None:
 
 @contextmanager
 def _reported(path: Path) -> Iterator[None]:
-    """Say in one sentence what SQLite or the disk refused."""
+    """Turn an error of SQLite or the disk into one sentence."""
     try:
         yield
     except sqlite3.Error as error:

@@ -53,7 +53,7 @@ def message_errors(
 
 
 class LearnedWeights(NamedTuple):
-    """What is learned."""
+    """The learned parameters."""
 
     query: Float[Tensor, "runs heads d_model d_k"]
     key: Float[Tensor, "runs heads d_model d_k"]
@@ -62,7 +62,7 @@ class LearnedWeights(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class LossTerms:
-    """What runs of one shape learn: the relations of items with these rows, or to pass on their messages."""
+    """The data of the losses: the rows of the items, their relations, and their messages in a value channel."""
 
     rule: Rule
     sharpness: float

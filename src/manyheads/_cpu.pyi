@@ -1,0 +1,4 @@
+"""Levels of the kernels: built, and supported by this CPU."""
+
+built: tuple[str, ...]
+supported: tuple[str, ...]

@@ -1,0 +1,371 @@
+"""exclude: whether one head of any width can hold a graph over an embedding, decided with a proof either way.
+
+One head of width d_model scores a pair by any form x_iᵀAx_j. By Gordan's theorem exactly one of two things exists: a
+form and a threshold that separate the relations from all other pairs, or a matrix that proves that there are none
+(`exclusion_proof`). Both come out of one convex problem: the smallest total loss Σ w_ij·ℓ(z_ij) over all forms A and
+thresholds τ, with z_ij = Y_ij·(x_iᵀAx_j − τ) and ℓ(z) = √(1 + z²) − z.
+
+- Where no form separates, the total loss has a minimum. There its slopes M_ij = −w_ij·Y_ij·ℓ'(z_ij) satisfy XᵀMX = 0
+  and ΣM = 0, and ℓ' < 0 everywhere gives them all their signs: M is the proof.
+- Where a form separates, the total loss falls towards zero, and all z_ij become positive on the way.
+
+Newton's method finds either; conjugate gradients solve its linear systems. ℓ' falls like z⁻² and not like a power of e,
+so that the smallest entry of M stays far above rounding.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Float64
+from numpy import ndarray
+
+from manyheads.certificate import Certificate, certify
+from manyheads.certificate.exclusion_proof import MOST_PAIRS, correction_share, few_pairs_prove
+from manyheads.layer.layer import Layer
+from manyheads.machine import cores
+from manyheads.problem.problem import Problem
+
+NEWTON_STEPS = 200
+CG_STEPS = 80
+FEW_PAIRS_STEP = 30  # where a small problem is open after this step, a proof by few pairs is looked for
+LONGEST_STEP = 64  # times the Newton step: where a form separates, the loss falls for ever
+SMALL = 128  # items, up to which a proof by few pairs is looked for
+BLOCK = 1 << 16  # scores of a block of rows: few enough for the cache
+SAFE_SHARE = 0.5  # a proof is accepted where rounding can take at most this part of every entry
+
+
+Verdict = Literal["excluded", "held", "undecided"]
+
+
+@dataclass(frozen=True)
+class ExclusionProgress:
+    """How far the search for a proof is."""
+
+    step: int
+    wrong: int  # pairs on the wrong side of the threshold
+    lacking: int  # entries of M without their sign
+    seconds: float
+
+    def __str__(self) -> str:
+        return f"step {self.step}: {self.wrong:,} pairs wrong, {self.lacking:,} signs lacking, {self.seconds:.1f} s"
+
+
+@dataclass(frozen=True, eq=False)
+class Exclusion:
+    """The answer to: can one head of any width hold this graph over this embedding?
+
+    Attributes:
+        verdict: "excluded" (no head can, proved), "held" (a head of width d_model does, certified), or "undecided".
+        matrix: The proof M of an exclusion, else None.
+        share: The largest part of an entry of M that the check's correction can take; below 1 it is a proof.
+        layer: A layer of one head that holds the graph, else None.
+        certificate: The certificate of that layer.
+        steps: Newton steps of the search.
+        seconds: Wall time of the search and of its check.
+    """
+
+    verdict: Verdict
+    reason: str
+    items: int
+    relations: int
+    d_model: int
+    matrix: Float64[ndarray, "items items"] | None
+    share: float | None
+    layer: Layer | None
+    certificate: Certificate | None
+    steps: int
+    seconds: float
+
+
+def exclude(
+    problem: Problem,
+    *,
+    time_limit: float | None = None,
+    workers: int | None = None,
+    progress: Callable[[ExclusionProgress], None] | None = None,
+) -> Exclusion:
+    """Decide whether one head of any width can hold the graph over the embedding.
+
+    The answer is the same for any number of heads under the rule sum: their forms add up to one form. Two heads under
+    the rule max can hold more than one, and are not excluded by this proof.
+
+    Args:
+        problem: The graph and the embedding.
+        time_limit: Seconds after which the search ends undecided; None for no limit.
+        workers: Threads; None for one a core.
+        progress: Called after each Newton step.
+
+    Returns:
+        The exclusion with its proof, the layer with its certificate, or neither.
+
+    >>> from manyheads import gaussian, permutation_graph
+    >>> [exclude(Problem(permutation_graph(32, seed=0), gaussian(32, d, seed=1))).verdict for d in (8, 16)]
+    ['excluded', 'held']
+    """
+    started = time.monotonic()
+    with ThreadPoolExecutor(workers or cores()) as pool:
+        search = _Search(problem, pool)
+
+        def answer(
+            verdict: Verdict,
+            reason: str,
+            *,
+            matrix: Float64[ndarray, "items items"] | None = None,
+            share: float | None = None,
+            layer: Layer | None = None,
+            certificate: Certificate | None = None,
+        ) -> Exclusion:
+            sizes = problem.items, problem.relations, problem.d_model
+            seconds = time.monotonic() - started
+            return Exclusion(verdict, reason, *sizes, matrix, share, layer, certificate, search.steps, seconds)
+
+        while True:
+            seconds = time.monotonic() - started
+            wrong, lacking = search.look()
+            if progress is not None:
+                progress(ExclusionProgress(search.steps, wrong, lacking, seconds))
+            if not lacking:
+                share = correction_share(problem.graph, problem.rows, search.matrix)
+                if share < SAFE_SHARE:
+                    reason = "one head: impossible at every width, proved"
+                    return answer("excluded", reason, matrix=search.matrix, share=share)
+            if not wrong:
+                layer = search.layer()
+                certificate = certify(layer, problem)
+                if certificate.holds:
+                    reason = f"one head of width {layer.key_width} holds the graph, certified"
+                    return answer("held", reason, layer=layer, certificate=certificate)
+            is_last = search.steps >= NEWTON_STEPS or (time_limit is not None and seconds >= time_limit)
+            is_last = is_last or not search.step()
+            if is_last or search.steps == FEW_PAIRS_STEP:
+                matrix = _few_pairs(problem)
+                if matrix is not None and few_pairs_prove(problem.graph, problem.rows, matrix):
+                    reason = "one head: impossible at every width, proved by a few pairs"
+                    return answer("excluded", reason, matrix=matrix, share=0.0)
+            if is_last:
+                return answer("undecided", search.reason(wrong, lacking))
+
+
+def _few_pairs(problem: Problem) -> Float64[ndarray, "items items"] | None:
+    """A matrix with few entries that nearly proves an exclusion: a corner of the proofs, by a linear programme.
+
+    None where the problem is too large for fractions, or the programme finds no proof.
+    """
+    from scipy.optimize import linprog  # takes long to import
+
+    items, d_model = problem.items, problem.d_model
+    if d_model**2 + 2 > MOST_PAIRS or items > SMALL:
+        return None
+    x = problem.rows.astype(np.float64)
+    signs = np.where(problem.graph.adjacency(), 1.0, -1.0).ravel()
+    forms = np.einsum("ia,jb->abij", x, x).reshape(d_model**2, -1) * signs
+    equations = np.vstack([forms, signs, np.ones(items**2)])
+    wanted = np.zeros(len(equations))
+    wanted[-1] = 1
+    # a random cost has one corner as its only best solution
+    cost = np.random.default_rng(0).random(items**2)
+    found = linprog(cost, A_eq=equations, b_eq=wanted, method="highs-ds")
+    if found.x is None:
+        return None
+    return np.where(found.x > 1e-9, found.x * signs, 0.0).reshape(items, items)
+
+
+Step = tuple[Float64[ndarray, "rank rank"], float]  # of the form and of the threshold
+
+
+@dataclass(eq=False)
+class _Search:
+    """Newton's method on the total loss. Rows are in an orthonormal basis Q of the embedding's columns, times √m."""
+
+    problem: Problem
+    pool: ThreadPoolExecutor
+    steps: int = 0
+    threshold: float = 0.0
+    loss: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        rows = self.problem.rows.astype(np.float64)
+        items = len(rows)
+        left, strengths, right = np.linalg.svd(rows, full_matrices=False)
+        present = strengths > strengths[0] * items * 2.0**-50
+        self.rank = int(np.count_nonzero(present))
+        self.basis = np.ascontiguousarray(left[:, present] * math.sqrt(items))
+        self.to_basis = right[present].T / strengths[present] * math.sqrt(items)  # Q = X·T
+        self.small_basis = self.basis.astype(np.float32)
+        self.weight = max(1.0, items**2 / max(1, self.problem.relations) / 4)  # of a relation against another pair
+        self.form = np.zeros((self.rank, self.rank))
+        self.scores = np.zeros((items, items))  # x_iᵀAx_j − τ
+        self.matrix = np.empty((items, items))
+        self.stiffness = np.empty((items, items), dtype=np.float32)  # w·ℓ''
+        self.gradient: Step = self.form, 0.0
+        height = max(1, BLOCK // items)
+        self.blocks = [slice(start, min(start + height, items)) for start in range(0, items, height)]
+        mean = self.basis.sum(axis=0) / items
+        self.constant = self.basis @ mean  # the projection of 1 on the columns of X
+        self.loss = self._loss_at(0.0, np.zeros((items, 1)))
+
+    def look(self) -> tuple[int, int]:
+        """Slopes and curvature at the current scores; how many pairs are wrong, and how many signs M lacks.
+
+        M is the matrix of slopes, moved onto XᵀMX = 0 and ΣM = 0: first by its part along the forms, then along what
+        the constant 11ᵀ has outside of them.
+        """
+        items, sums = self.problem.items, self.basis.sum(axis=0)
+        parts = list(self.pool.map(self._slopes, self.blocks))
+        form = np.sum([part[0] for part in parts], axis=0)
+        total = math.fsum(part[1] for part in parts)
+        self.gradient = -form, total
+        along = form / items**2
+        outside = items**2 - float(self.constant @ self.constant) ** 2
+        offset = (total - float(sums @ along @ sums)) / outside if outside > 1e-9 * items**2 else 0.0
+        lacking = sum(self.pool.map(lambda rows: self._move(rows, along, offset), self.blocks))
+        return sum(part[2] for part in parts), lacking
+
+    def step(self) -> bool:
+        """One Newton step with a line search; whether it lowered the loss."""
+        form, threshold = self._direction()
+        moves = self._scores_of(form, threshold)
+        slope = float(np.sum(self.gradient[0] * form)) + self.gradient[1] * threshold
+        length, loss = 1.0, self._loss_at(1.0, moves)
+        while not loss <= self.loss + 1e-4 * length * slope:
+            length /= 2
+            if length < 1e-8:
+                return False
+            loss = self._loss_at(length, moves)
+        while 1 <= length < LONGEST_STEP and (longer := self._loss_at(2 * length, moves)) < loss:
+            length, loss = 2 * length, longer
+        self.form = self.form + length * form
+        self.threshold += length * threshold
+        moves *= length
+        self.scores += moves
+        self.loss = loss
+        self.steps += 1
+        return True
+
+    def layer(self) -> Layer:
+        """One head whose form and threshold are those found, in the coordinates of the embedding itself."""
+        form = self.to_basis @ self.form @ self.to_basis.T
+        left, strengths, right = np.linalg.svd(form)
+        width = max(1, self.rank)
+        roots = np.sqrt(strengths[:width])
+        query, key = left[:, :width] * roots, right[:width].T * roots
+        return Layer(query[None], key[None], self.threshold)
+
+    def reason(self, wrong: int, lacking: int) -> str:
+        """Why neither proof was found."""
+        if self.rank < self.problem.d_model:
+            return (
+                f"the embedding has rank {self.rank}, less than its width {self.problem.d_model}: "
+                "an exclusion is proved only over independent columns"
+            )
+        return f"after {self.steps} steps {wrong:,} pairs are wrong and {lacking:,} signs of the proof are lacking"
+
+    def _slopes(self, rows: slice) -> tuple[Float64[ndarray, "rank rank"], float, int]:
+        """For a block of rows: M and w·ℓ'' of its pairs, their part of QᵀMQ and of ΣM, and the pairs that are wrong."""
+        margins = self._signed(self.scores[rows], rows)  # z
+        wrong = int(np.count_nonzero(margins <= 0))
+        roots = np.hypot(1, margins)
+        slopes = 1 / (roots * (roots + np.abs(margins)))  # −ℓ'(z) for z ≥ 0, without cancellation
+        np.copyto(slopes, 1 - margins / roots, where=margins < 0)
+        stiffness = 1 / roots**3
+        sources, targets = self._relations(rows)
+        slopes[sources, targets] *= self.weight
+        stiffness[sources, targets] *= self.weight
+        self.stiffness[rows] = stiffness
+        matrix = self.matrix[rows]
+        np.negative(slopes, out=matrix)
+        matrix[sources, targets] *= -1
+        return self.basis[rows].T @ (matrix @ self.basis), float(matrix.sum()), wrong
+
+    def _move(self, rows: slice, along: Float64[ndarray, "rank rank"], offset: float) -> int:
+        """Move a block of rows of M onto the two equations; how many of its signs are lacking then."""
+        matrix = self.matrix[rows]
+        matrix -= (self.basis[rows] @ along) @ self.basis.T
+        matrix -= offset * (1 - np.outer(self.constant[rows], self.constant))
+        sources, targets = self._relations(rows)
+        relations = int(np.count_nonzero(matrix[sources, targets] > 0))
+        wrong_others = int(np.count_nonzero(matrix >= 0)) - int(np.count_nonzero(matrix[sources, targets] >= 0))
+        return len(sources) - relations + wrong_others
+
+    def _direction(self) -> Step:
+        """Conjugate gradients on the Newton system, in single precision: a direction need not be exact."""
+        scale = float(self.stiffness.mean(dtype=np.float64)) * self.problem.items**2
+        form, threshold = np.zeros_like(self.form), 0.0
+        rest_form, rest_threshold = -self.gradient[0], -self.gradient[1]
+        move_form, move_threshold = rest_form, rest_threshold
+        size = first = float(np.sum(rest_form**2)) + rest_threshold**2
+        wanted = min(0.1, math.sqrt(math.sqrt(first) / scale)) ** 2 * first
+        for _ in range(CG_STEPS):
+            bent_form, bent_threshold = self._bend(move_form, move_threshold)
+            curvature = float(np.sum(move_form * bent_form)) + move_threshold * bent_threshold
+            if not curvature > 0:  # single precision has lost it: the direction so far must do
+                break
+            length = size / curvature
+            form, threshold = form + length * move_form, threshold + length * move_threshold
+            rest_form = rest_form - length * bent_form
+            rest_threshold -= length * bent_threshold
+            before, size = size, float(np.sum(rest_form**2)) + rest_threshold**2
+            if size <= wanted:
+                break
+            move_form = rest_form + size / before * move_form
+            move_threshold = rest_threshold + size / before * move_threshold
+        return form, threshold
+
+    def _bend(self, form: Float64[ndarray, "rank rank"], threshold: float) -> Step:
+        """The second derivative of the loss, applied to a step."""
+        left = self.small_basis @ form.astype(np.float32)
+
+        def part(rows: slice) -> tuple[ndarray, float]:
+            bent = left[rows] @ self.small_basis.T
+            bent -= np.float32(threshold)
+            bent *= self.stiffness[rows]
+            return self.small_basis[rows].T @ (bent @ self.small_basis), float(bent.sum(dtype=np.float64))
+
+        parts = list(self.pool.map(part, self.blocks))
+        total = np.stack([one[0] for one in parts]).sum(axis=0, dtype=np.float64)
+        return total, -math.fsum(one[1] for one in parts)
+
+    def _scores_of(self, form: Float64[ndarray, "rank rank"], threshold: float) -> Float64[ndarray, "items items"]:
+        """The change of every pair's score by a step."""
+        moves = np.empty_like(self.scores)
+        left = self.basis @ form
+
+        def part(rows: slice) -> None:
+            np.matmul(left[rows], self.basis.T, out=moves[rows])
+            moves[rows] -= threshold
+
+        list(self.pool.map(part, self.blocks))
+        return moves
+
+    def _loss_at(self, length: float, moves: Float64[ndarray, "items _"]) -> float:
+        """The total loss after so much of a step."""
+
+        def part(rows: slice) -> float:
+            margins = self._signed(self.scores[rows] + length * moves[rows], rows)
+            losses = np.hypot(1, margins)
+            sources, targets = self._relations(rows)
+            # √(1 + z²) − z, for z > 0 as 1/(√(1 + z²) + z)
+            losses = np.where(margins > 0, 1 / (losses + np.abs(margins)), losses - margins)
+            return float(losses.sum()) + (self.weight - 1) * float(losses[sources, targets].sum())
+
+        return math.fsum(self.pool.map(part, self.blocks))
+
+    def _signed(self, scores: Float64[ndarray, "rows items"], rows: slice) -> Float64[ndarray, "rows items"]:
+        """Y∘scores: positive where a pair is on its side of the threshold."""
+        signed = -scores
+        sources, targets = self._relations(rows)
+        signed[sources, targets] *= -1
+        return signed
+
+    def _relations(self, rows: slice) -> tuple[ndarray, ndarray]:
+        """Sources (from the block's first row on) and targets of the relations of a block of rows."""
+        graph = self.problem.graph
+        first, last = graph.row_starts[rows.start], graph.row_starts[rows.stop]
+        return graph.sources[first:last] - rows.start, graph.targets[first:last]

@@ -1,0 +1,161 @@
+"""The check of an exclusion: a matrix M proves that no single head holds a graph.
+
+Y_ij is +1 for a relation and −1 for any other pair. A matrix M with Y∘M > 0, XᵀMX = 0 and ΣM = 0 leaves no form A and
+no threshold τ with Y_ij·(x_iᵀAx_j − τ) > 0 for all pairs: the sum of M_ij·(x_iᵀAx_j − τ) over all pairs would be zero
+and a sum of positive terms (docs/reference/laws.md, section 6).
+
+A matrix of floating-point numbers meets the two equations only nearly. With E = XᵀMX, e = ΣM, G = XᵀX and s = Xᵀ1, the
+matrix M − X·C·Xᵀ − c·11ᵀ meets them exactly, where
+
+    c = (e − sᵀG⁻¹EG⁻¹s) / (m² − (sᵀG⁻¹s)²),    C = G⁻¹(E − c·ssᵀ)G⁻¹.
+
+So M proves the exclusion if |x_iᵀCx_j + c| < |M_ij| for all pairs. The bounds below include every rounding error. They
+know nothing of how M was found.
+
+Some exclusions have no M without zeros: a form separates some pairs and puts all others on the threshold. Then a few
+pairs alone prove it, and their numbers are found again in exact fractions (`few_pairs_prove`).
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+from jaxtyping import Float, Float64
+from numpy import ndarray
+
+from manyheads.layer.rules import gamma
+from manyheads.problem.graph import Graph
+
+norm = np.linalg.norm
+BLOCK = 1 << 20  # numbers of a block of rows
+MOST_PAIRS = 102  # of a proof by few pairs: fractions of more take minutes
+
+
+def correction_share(
+    graph: Graph, rows: Float[ndarray, "items d_model"], matrix: Float64[ndarray, "items items"]
+) -> float:
+    """The largest |x_iᵀCx_j + c| / |M_ij| over all pairs, rounding included: below 1 the exclusion is proved.
+
+    Args:
+        graph: The graph that is excluded.
+        rows: The embedding's rows, of rank d_model.
+        matrix: M, one number for each ordered pair.
+
+    Returns:
+        The share, infinite where a sign is wrong, a number is not finite or the rows have too low a rank.
+    """
+    x = rows.astype(np.float64)
+    items, d_model = x.shape
+    if matrix.shape != (items, items) or not _has_signs(graph, matrix):
+        return np.inf
+    up = 1 + gamma(16 * (items + d_model) + 64)  # for the rounding of the bounds, which are sums of positive numbers
+    size = np.abs(x)
+    # |XᵀMX| as computed, and what rounding can have hidden of it; the same for ΣM
+    products, sizes, total, total_size = np.zeros((d_model, d_model)), np.zeros((d_model, d_model)), 0.0, 0.0
+    step = max(1, BLOCK // items)
+    for start in range(0, items, step):
+        part = matrix[start : start + step]
+        products += x[start : start + step].T @ (part @ x)
+        magnitude = np.abs(part)
+        sizes += size[start : start + step].T @ (magnitude @ size)
+        total += float(part.sum())
+        total_size += float(magnitude.sum())
+    form = (norm(products) + gamma(3 * items) * norm(sizes)) * up  # ≥ ‖E‖
+    excess = (abs(total) + gamma(items * items) * total_size) * up  # ≥ |e|
+    # ρ ≥ ‖I − HG‖ for H about G⁻¹; then G has an inverse, and ‖G⁻¹v‖ ≤ ‖Hv‖/(1 − ρ)
+    gram = x.T @ x
+    try:
+        inverse = np.linalg.inv(gram)
+    except np.linalg.LinAlgError:
+        return np.inf
+    rho = norm(np.eye(d_model) - inverse @ gram) + gamma(d_model + 2) * norm(np.abs(inverse) @ np.abs(gram))
+    rho = (rho + gamma(items) * norm(inverse) * norm(size.T @ size)) * up
+    if not rho < 0.5:
+        return np.inf
+    grown = up / (1 - rho)
+    lengths = (norm(x @ inverse.T, axis=1) + gamma(d_model) * norm(size @ np.abs(inverse).T, axis=1)) * grown
+    s, s_error = x.sum(axis=0), gamma(items) * size.sum(axis=0)
+    s_length = (norm(s) + norm(s_error)) * up
+    inverse_s = (norm(inverse @ s) + (gamma(d_model) + gamma(items)) * norm(np.abs(inverse) @ size.sum(axis=0))) * grown
+    if _has_constant_column(x):
+        c = 0.0  # 1 = X·v: ΣM = vᵀXᵀMXv is zero with XᵀMX
+    else:
+        # sᵀG⁻¹s < m, the squared length of 1, as long as 1 does not lie in the columns' span
+        share = float(s @ (inverse @ s)) + rho * norm(inverse) * s_length**2 * grown
+        share += (gamma(2 * d_model) * s_length + 3 * norm(s_error)) * s_length * norm(inverse) * up
+        if not share < items * (1 - 1e-9):
+            return np.inf
+        c = (excess + form * inverse_s**2) / (items**2 - share**2) * up
+    factor = (form + c * s_length**2) * up
+    worst = 0.0
+    for start in range(0, items, step):
+        bound = factor * np.outer(lengths[start : start + step], lengths) + c
+        worst = max(worst, float((bound / np.abs(matrix[start : start + step])).max()))
+    return worst * up
+
+
+def _has_constant_column(x: Float64[ndarray, "items d_model"]) -> bool:
+    """Whether some column has the same number, not zero, in every row."""
+    return bool(((x == x[0]).all(axis=0) & (x[0] != 0)).any())
+
+
+def _has_signs(graph: Graph, matrix: Float64[ndarray, "items items"]) -> bool:
+    """Whether M is positive on every relation and negative on every other pair."""
+    relations = matrix[graph.sources, graph.targets]
+    positive = int(np.count_nonzero(matrix > 0))
+    negative = int(np.count_nonzero(matrix < 0))
+    signed = positive == graph.relations and negative == graph.items**2 - graph.relations
+    return bool(signed and (relations > 0).all() and np.isfinite(matrix).all())
+
+
+def few_pairs_prove(
+    graph: Graph, rows: Float[ndarray, "items d_model"], matrix: Float64[ndarray, "items items"]
+) -> bool:
+    """Whether numbers on the pairs where M is not zero, in exact fractions, prove the exclusion.
+
+    The numbers solve Σ M_ij·(x_i⊗x_j) = 0 and ΣM = 0. They are a proof if the solution is unique but for a factor, and
+    has the signs of a proof on every one of these pairs.
+    """
+    sources, targets = np.nonzero(matrix)
+    if not 0 < len(sources) <= MOST_PAIRS:
+        return False
+    x = [[Fraction(float(number)) for number in row] for row in rows]
+    columns = [
+        [*(a * b for a in x[i] for b in x[j]), Fraction(1)]
+        for i, j in zip(sources.tolist(), targets.tolist(), strict=True)
+    ]
+    solution = _null_vector([list(equation) for equation in zip(*columns, strict=True)])
+    if solution is None:
+        return False
+    related = graph.adjacency()[sources, targets]
+    signs = {number > 0 if relation else number < 0 for number, relation in zip(solution, related, strict=True)}
+    return 0 not in solution and len(signs) == 1
+
+
+def _null_vector(equations: list[list[Fraction]]) -> list[Fraction] | None:
+    """The solution of homogeneous equations that is unique but for a factor, by elimination; None where it is not."""
+    width, pivots, row = len(equations[0]), [], 0
+    for column in range(width):
+        best = next((k for k in range(row, len(equations)) if equations[k][column]), None)
+        if best is None:
+            continue
+        equations[row], equations[best] = equations[best], equations[row]
+        pivot = equations[row][column]
+        equations[row] = [value / pivot for value in equations[row]]
+        for k, equation in enumerate(equations):
+            if k != row and equation[column]:
+                factor = equation[column]
+                equations[k] = [a - factor * b for a, b in zip(equation, equations[row], strict=True)]
+        pivots.append(column)
+        row += 1
+        if row == len(equations):
+            break
+    free = [column for column in range(width) if column not in pivots]
+    if len(free) != 1:
+        return None
+    solution = [Fraction(0)] * width
+    solution[free[0]] = Fraction(1)
+    for equation, column in zip(equations, pivots, strict=False):
+        solution[column] = -equation[free[0]]
+    return solution
