@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy import ndarray
 from support.linear_programme import one_head_holds
 
-from manyheads import gaussian, permutation_graph, regular_graph
+from manyheads import Layer, certify, gaussian, permutation_graph, regular_graph
 from manyheads.certificate.exclusion import Exclusion, ExclusionProgress, exclude
 from manyheads.certificate.exclusion_proof import correction_share
 from manyheads.problem.graph import Graph
@@ -83,6 +83,15 @@ def test_a_disturbed_proof_is_refused(proved: tuple[Problem, ndarray]) -> None:
     endless[3, 5] = -np.inf
     for wrong in (larger, flipped, absent, endless, -matrix, matrix.T):
         assert not correction_share(problem.graph, problem.rows, wrong) < 1
+
+
+def test_a_matrix_whose_sum_is_not_zero_is_refused() -> None:
+    """It would prove that no form separates at the threshold 0; at the threshold 3 a form of one number does."""
+    graph, rows = Graph(2, np.array([1]), np.array([1])), np.array([[1.0], [2.0]], dtype=np.float32)
+    matrix = np.array([[-1.0, -1.0], [-1.0, 1.25]])
+    assert (rows.T @ matrix @ rows).item() == 0
+    assert certify(Layer(np.ones((1, 1, 1)), np.ones((1, 1, 1)), threshold=3.0), Problem(graph, rows)).holds
+    assert not correction_share(graph, rows, matrix) < 1
 
 
 def test_a_proof_for_another_graph_or_embedding_is_refused(proved: tuple[Problem, ndarray]) -> None:
