@@ -17,7 +17,7 @@ WORDS = (
     *(b"[" * 500, b'{"a":' * 500, b'"', b'""', b"\\ud800", b"\xed\xa0\x80", b"\x1b[2J", b"\0", b"\r\n", b",,"),
     *(b"\xff" * 8, b"=1+1", "\u202e".encode(), b"x" * 3000, b"# item: a\n" * 3, b"[]", b"{}", b"# items: "),
 )
-VALUES = (
+VALUES: tuple[Any, ...] = (
     *(
         0,
         1,
@@ -149,7 +149,7 @@ def _mutated(value: Any, rng: np.random.Generator) -> Any:
     if not isinstance(value, (dict, list)) or not value or rng.random() < 0.1:
         return VALUES[rng.integers(len(VALUES))]
     place = list(value)[rng.integers(len(value))] if isinstance(value, dict) else int(rng.integers(len(value)))
-    changed = value.copy()
+    changed: Any = value.copy()
     match rng.integers(8):
         case 0:
             del changed[place]

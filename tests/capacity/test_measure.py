@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -80,10 +81,10 @@ def test_measuring_again_trains_nothing_and_says_the_same(store: Store) -> None:
 
 
 def test_a_store_may_be_a_file_or_nothing(tmp_path: Path) -> None:
-    how = {"protocol": PROTOCOL, "heads": (2,), "seeds": 2, "goal": GOAL}
+    measured = partial(measure, TASK, protocol=PROTOCOL, heads=(2,), seeds=2, goal=GOAL)
     path, seen = tmp_path / "s.db", list[MeasureProgress]()
-    kept, again = measure(TASK, store=path, **how), measure(TASK, store=str(path), progress=seen.append, **how)
-    assert kept == again == measure(TASK, **how)
+    kept, again = measured(store=path), measured(store=str(path), progress=seen.append)
+    assert kept == again == measured()
     assert {one.trained for one in seen} == {0}
     with Store.write(path) as store:  # it was closed
         assert len(store.records()) == kept.runs

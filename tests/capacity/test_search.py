@@ -100,6 +100,13 @@ def test_a_run_without_a_score_is_no_pass_and_no_zero() -> None:
     assert [point.scores for point in search.points()] == [()]
 
 
+def test_a_run_without_a_score_fails_its_point_whatever_the_others_score() -> None:
+    """With exact recovery the target is ½: two of three seeds would reach it if the third counted as 0."""
+    search = Search({1: 4}, (0, 1, 2), 0.5, limit=16, widest=16)
+    search.tell({(1, 4, 0): 1.0, (1, 4, 1): 1.0, (1, 4, 2): None})
+    assert search.verdict(1, 4) is False
+
+
 def test_a_hopeless_point_costs_two_seeds() -> None:
     search = Search({1: 4}, tuple(range(10)), 0.99, limit=16, widest=16)
     search.tell({want: 0.5 for want in search.wanted()})

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from numpy import ndarray
 from support.linear_programme import one_head_holds
 
-from manyheads import gaussian, permutation_graph, regular_graph
-from manyheads.certificate.exclusion import Exclusion, ExclusionProgress, exclude
+from manyheads import Layer, certify, gaussian, permutation_graph, regular_graph
+from manyheads.certificate.exclusion import exclude
 from manyheads.certificate.exclusion_proof import correction_share
 from manyheads.problem.graph import Graph
 from manyheads.problem.problem import Problem
@@ -27,7 +27,8 @@ def test_every_tiny_case_is_decided_as_exact_arithmetic_says(data: st.DataObject
     size = items * d_model
     rows = np.array(data.draw(st.lists(st.integers(-3, 3), min_size=size, max_size=size)), dtype=np.float64)
     relations = np.array(sorted(data.draw(st.sets(st.integers(0, items**2 - 1)))), dtype=np.int64)
-    problem = Problem(Graph(items, *np.divmod(relations, items)), rows.reshape(items, d_model))
+    sources, targets = np.divmod(relations, items)
+    problem = Problem(Graph(items, sources, targets), rows.reshape(items, d_model))
     expected = "held" if one_head_holds(problem.graph, problem.rows) else "excluded"
     assert exclude(problem, workers=1).verdict == expected
 
@@ -38,7 +39,8 @@ def test_random_rows_are_decided_as_exact_arithmetic_says(seed: int, items: int,
     rng = np.random.default_rng(seed)
     related = rng.random((items, items)) < rng.random()
     rows = rng.integers(-64, 65, (items, d_model)) / 16  # short fractions: the oracle is exact
-    problem = Problem(Graph(items, *np.nonzero(related)), rows)
+    sources, targets = np.nonzero(related)
+    problem = Problem(Graph(items, sources, targets), rows)
     expected = "held" if one_head_holds(problem.graph, problem.rows) else "excluded"
     assert exclude(problem, workers=1).verdict == expected
 
@@ -85,6 +87,15 @@ def test_a_disturbed_proof_is_refused(proved: tuple[Problem, ndarray]) -> None:
         assert not correction_share(problem.graph, problem.rows, wrong) < 1
 
 
+def test_a_matrix_whose_sum_is_not_zero_is_refused() -> None:
+    """It would prove that no form separates at the threshold 0; at the threshold 3 a form of one number does."""
+    graph, rows = Graph(2, np.array([1]), np.array([1])), np.array([[1.0], [2.0]], dtype=np.float32)
+    matrix = np.array([[-1.0, -1.0], [-1.0, 1.25]])
+    assert (rows.T @ matrix @ rows).item() == 0
+    assert certify(Layer(np.ones((1, 1, 1)), np.ones((1, 1, 1)), threshold=3.0), Problem(graph, rows)).holds
+    assert not correction_share(graph, rows, matrix) < 1
+
+
 def test_a_proof_for_another_graph_or_embedding_is_refused(proved: tuple[Problem, ndarray]) -> None:
     problem, matrix = proved
     assert not correction_share(permutation_graph(48, seed=7), problem.rows, matrix) < 1
@@ -127,8 +138,8 @@ def test_a_time_limit_ends_the_search_undecided() -> None:
 
 
 def test_progress_is_told() -> None:
-    told: list[ExclusionProgress] = []
-    answer: Exclusion = exclude(permutation(64, 16), progress=told.append)
-    assert [one.step for one in told] == list(range(answer.steps + 1))
-    assert told[0].wrong > 0
-    assert told[-1].lacking == 0
+    told: list[tuple[int, int, int]] = []
+    answer = exclude(permutation(64, 16), progress=lambda *seen: told.append(seen))
+    assert [step for step, _, _ in told] == list(range(answer.steps + 1))
+    assert told[0][1] > 0
+    assert told[-1][2] == 0

@@ -80,6 +80,8 @@ def test_labels_are_numbered_as_given_or_as_they_appear(tmp_path: Path) -> None:
     assert read(tmp_path, "b,a\n").labels == ("b", "a")
     graph = read(tmp_path, "b,a\n", labels=["a", "b", "c"])
     assert (graph.labels, graph.sources.tolist(), graph.targets.tolist()) == (("a", "b", "c"), [1], [0])
+    graph = read(tmp_path, "b,a\n", labels=["c", "b", "a"])  # neither in the order of the file nor of the alphabet
+    assert (graph.labels, graph.sources.tolist(), graph.targets.tolist()) == (("c", "b", "a"), [1], [2])
     # item numbers that are labels: the list says so
     assert read(tmp_path, "7,5\n", labels=["5", "7"]).sources.tolist() == [1]
 

@@ -24,6 +24,7 @@ from manyheads import (
     star_graph,
 )
 from manyheads.bounds import bit_key_budget
+from manyheads.certificate import Certificate
 from manyheads.fitting import (
     Descent,
     FitOptions,
@@ -38,7 +39,14 @@ from manyheads.fitting import (
     smallest_fit,
     suitable_map,
 )
-from manyheads.fitting.descent import SHRUNK, fewer_heads_start, narrowed_start, random_start, shrunk_start
+from manyheads.fitting.descent import (
+    SHRUNK,
+    DescentResult,
+    fewer_heads_start,
+    narrowed_start,
+    random_start,
+    shrunk_start,
+)
 from manyheads.fitting.folding import unfold
 from manyheads.fitting.layer_fit import MappedProblem
 from manyheads.fitting.options import ShapeTrial, suitable_descent
@@ -297,6 +305,23 @@ def test_a_search_without_success_does_not_run_away() -> None:
         options=FitOptions(seed=0, time_limit=0.2, workers=128),
     )
     assert max(tried.key_budget for tried in search.trials) <= 64
+
+
+def test_a_search_returns_no_layer_that_its_certificate_refutes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The descent says that a threshold separates; only the certificate decides."""
+    problem = Problem(permutation_graph(16, seed=0), gaussian(16, 8, seed=1))
+    judge = MappedProblem.judge
+
+    def refuted(self: MappedProblem, result: DescentResult) -> tuple[Layer, Certificate]:
+        layer, _ = judge(self, result)
+        layer = replace(layer, threshold=layer.threshold + 1e6)
+        return layer, certify(layer, problem)
+
+    monkeypatch.setattr(MappedProblem, "judge", refuted)
+    found = smallest_fit(problem, options=FitOptions(seed=0, time_limit=1.0, workers=1))
+    assert any(math.isfinite(tried.normalised_margin) for tried in found.trials)  # some attempts separated
+    assert not any(tried.certified for tried in found.trials)
+    assert (found.best, found.layer, found.certificate) == (None, None, None)
 
 
 def test_the_best_split_has_the_widest_margin() -> None:

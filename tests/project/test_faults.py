@@ -1,4 +1,4 @@
-"""The list of planted faults fits the source: each fault has exactly one place, and the tests that it names exist."""
+"""The list of planted faults fits the source: each fault has exactly one place, and its tests exist."""
 
 from __future__ import annotations
 

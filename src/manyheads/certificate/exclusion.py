@@ -40,21 +40,7 @@ SMALL = 128  # items, up to which a proof by few pairs is looked for
 BLOCK = 1 << 16  # scores of a block of rows: few enough for the cache
 SAFE_SHARE = 0.5  # a proof is accepted where rounding can take at most this part of every entry
 
-
-Verdict = Literal["excluded", "held", "undecided"]
-
-
-@dataclass(frozen=True)
-class ExclusionProgress:
-    """How far the search for a proof is."""
-
-    step: int
-    wrong: int  # pairs on the wrong side of the threshold
-    lacking: int  # entries of M without their sign
-    seconds: float
-
-    def __str__(self) -> str:
-        return f"step {self.step}: {self.wrong:,} pairs wrong, {self.lacking:,} signs lacking, {self.seconds:.1f} s"
+Decision = Literal["excluded", "held", "undecided"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +57,7 @@ class Exclusion:
         seconds: Wall time of the search and of its check.
     """
 
-    verdict: Verdict
+    verdict: Decision
     reason: str
     items: int
     relations: int
@@ -89,7 +75,7 @@ def exclude(
     *,
     time_limit: float | None = None,
     workers: int | None = None,
-    progress: Callable[[ExclusionProgress], None] | None = None,
+    progress: Callable[[int, int, int], None] | None = None,
 ) -> Exclusion:
     """Decide whether one head of any width can hold the graph over the embedding.
 
@@ -100,7 +86,7 @@ def exclude(
         problem: The graph and the embedding.
         time_limit: Seconds after which the search ends undecided; None for no limit.
         workers: Threads; None for one a core.
-        progress: Called after each Newton step.
+        progress: Called with the Newton step, the pairs that are wrong and the signs that the proof lacks.
 
     Returns:
         The exclusion with its proof, the layer with its certificate, or neither.
@@ -121,7 +107,7 @@ def exclude(
             seconds = time.monotonic() - started
             wrong, lacking = search.look()
             if progress is not None:
-                progress(ExclusionProgress(search.steps, wrong, lacking, seconds))
+                progress(search.steps, wrong, lacking)
             if not lacking:
                 share = correction_share(problem.graph, problem.rows, search.matrix)
                 if share < SAFE_SHARE:
