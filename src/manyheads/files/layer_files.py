@@ -20,7 +20,7 @@ from manyheads.files.safetensors_files import TensorFile, pack_tensors, read_ten
 from manyheads.layer.layer import Layer
 from manyheads.layer.rules import RULES
 
-FORMAT = "manyheads layer"
+LAYER_FORMAT, BLOCK_FORMAT = "manyheads layer", "manyheads block"
 VERSION = 1
 
 
@@ -52,7 +52,7 @@ def pack_layer(
 ) -> bytes:
     """The bytes of a layer's file; an export for use without this package contains the embedding too."""
     metadata = {
-        "format": FORMAT,
+        "format": LAYER_FORMAT,
         "version": str(VERSION),
         "rule": str(layer.rule),
         "threshold": layer.threshold.hex(),  # exact, to the last bit
@@ -110,7 +110,7 @@ def read_provenance(path: str | Path) -> dict[str, str | int]:
 
 def _layer_file(path: str | Path) -> TensorFile:
     file = read_tensors(path)
-    if file.metadata.get("format") != FORMAT:
+    if file.metadata.get("format") != LAYER_FORMAT:
         raise InputError(f"{path} is not a layer file that manyheads wrote")
     # The fields and the checksum of a newer format can have other meanings: check the version first.
     version = file.metadata.get("version", "")
@@ -120,8 +120,6 @@ def _layer_file(path: str | Path) -> TensorFile:
     return file
 
 
-FORMAT = "manyheads block"
-VERSION = 1
 TABLE = "table"  # the name of the table beside the weights
 
 
@@ -162,7 +160,7 @@ def write_block(path: str | Path, block: TrainedBlock, *, force: bool = False) -
     if path.suffix != ".safetensors":
         raise InputError(f"{path} cannot hold a block: its name must end in .safetensors")
     metadata = {
-        "format": FORMAT,
+        "format": BLOCK_FORMAT,
         "version": str(VERSION),
         "run": json.dumps(asdict(block.run)),
         "embedding": block.embedding,
@@ -185,7 +183,7 @@ def read_block(path: str | Path) -> TrainedBlock:
         InputError: The file cannot be read, is not a block file of this format, or a bit of it has changed.
     """
     file = read_tensors(path)
-    if file.metadata.get("format") != FORMAT:
+    if file.metadata.get("format") != BLOCK_FORMAT:
         raise InputError(f"{path} is not a block that manyheads wrote")
     if file.metadata.get("version") != str(VERSION):
         raise InputError(f"{path} has another block format than {VERSION}, which this manyheads reads")
