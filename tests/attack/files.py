@@ -39,10 +39,10 @@ def attack(count: int, directory: Path, *, first: int = 0, keep: Path | None = N
     `other` is a file without a checksum that is read as other content; `unseen` is the same of a file with one.
     """
     import numpy as np
+    from attack.kinds import KINDS, fingerprint, prepare
 
     from manyheads import InputError
     from manyheads.text import HOSTILE
-    from attack.kinds import KINDS, fingerprint, prepare
 
     prepare(directory)
     good = []

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 import safetensors.numpy
+from attack.mutators import mutate, mutate_json
+from support.small_models import ROWS, TEXT, write_gguf, write_model, write_tokenizer
 
 from manyheads import Graph, Layer, permutation_graph
 from manyheads.block.block_run import BlockRun
@@ -32,12 +34,11 @@ from manyheads.files.safetensors_files import CHECKSUM, pack_tensors
 from manyheads.files.token_tables import read_ranking, read_token_table
 from manyheads.files.tokenizer_files import Tokenizer, read_tokenizer
 from manyheads.papers.rows import Row, Rows, read_rows, write_rows
-from attack.mutators import mutate, mutate_json
-from support.small_models import ROWS, TEXT, write_gguf, write_model, write_tokenizer
 
 GRAPH = permutation_graph(6, seed=0)
 LABELS = ("Rome", "=1+1", "ä,b", "-", '"c"', "#d")
-LAYER = Layer(*np.random.default_rng(0).standard_normal((2, 1, 2, 2)).astype(np.float32), threshold=0.1, rule="softmax")
+QUERY, KEY = np.random.default_rng(0).standard_normal((2, 1, 2, 2)).astype(np.float32)
+LAYER = Layer(QUERY, KEY, threshold=0.1, rule="softmax")
 RUN = BlockRun(items=40, d_model=4, heads=2, key_width=3, seed=0)
 WEIGHTS = {"query": np.ones((2, 4, 3), np.float32), "rise": np.ones((4, 16), np.float32)}
 CONFIG = {"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 12, "num_attention_heads": 3, "vocab_size": 99}
@@ -66,7 +67,7 @@ class Kind:
     @property
     def title(self) -> str:
         """The name of the kind in the table of counts."""
-        ways = {mutate: "", mutate_json: ", other JSON"}
+        ways: dict[Damage, str] = {mutate: "", mutate_json: ", other JSON"}
         return self.name + ways.get(self.damage, f", {self.damage.__name__.replace('_', ' ')}")
 
 
@@ -117,7 +118,7 @@ def _write_rows(path: Path) -> None:
             return {"id": self.id}
 
     rows = [Row(f"{n:016x}", "pairs", "limit", {"micro_f1": n / 7, "best": None}, n, 0.5) for n in range(6)]
-    write_rows(path, Rows(rows, machine={"cpu": "AMD"}), [Named(row.id) for row in rows])  # type: ignore[misc]
+    write_rows(path, Rows(rows, machine={"cpu": "AMD"}), [Named(row.id) for row in rows])
 
 
 def _read_model(path: Path) -> object:

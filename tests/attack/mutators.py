@@ -17,7 +17,7 @@ WORDS = (
     *(b"[" * 500, b'{"a":' * 500, b'"', b'""', b"\\ud800", b"\xed\xa0\x80", b"\x1b[2J", b"\0", b"\r\n", b",,"),
     *(b"\xff" * 8, b"=1+1", "\u202e".encode(), b"x" * 3000, b"# item: a\n" * 3, b"[]", b"{}", b"# items: "),
 )
-VALUES = (
+VALUES: tuple[object, ...] = (
     *(
         0,
         1,
@@ -155,7 +155,7 @@ def _mutated(value: Any, rng: np.random.Generator) -> Any:
             del changed[place]
         case 1 if isinstance(changed, list):
             changed.insert(int(rng.integers(len(changed) + 1)), changed[place])
-        case 1:
+        case 1 if isinstance(changed, dict):
             changed[str(VALUES[rng.integers(12)])] = changed[place]
         case _:
             changed[place] = _mutated(changed[place], rng)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from attack.files import FAILURES, run_child
 
 COUNT, FIRST = 1_040, 1_000_000  # 40 files of each kind, other ones than those of the long attack

@@ -6,6 +6,7 @@ import math
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -80,7 +81,7 @@ def test_measuring_again_trains_nothing_and_says_the_same(store: Store) -> None:
 
 
 def test_a_store_may_be_a_file_or_nothing(tmp_path: Path) -> None:
-    how = {"protocol": PROTOCOL, "heads": (2,), "seeds": 2, "goal": GOAL}
+    how: dict[str, Any] = {"protocol": PROTOCOL, "heads": (2,), "seeds": 2, "goal": GOAL}
     path, seen = tmp_path / "s.db", list[MeasureProgress]()
     kept, again = measure(TASK, store=path, **how), measure(TASK, store=str(path), progress=seen.append, **how)
     assert kept == again == measure(TASK, **how)

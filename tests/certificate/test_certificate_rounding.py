@@ -221,5 +221,5 @@ def test_a_pair_is_proved_beyond_one_bound_and_refuted_beyond_two() -> None:
     ):
         layer = Layer(query, key, threshold=1.0 - bounds * bound)  # every pair scores exactly 1
         for relations, verdict in ((all_pairs, if_all_relate), (~all_pairs, if_none_relates)):
-            graph = Graph(2, *np.nonzero(relations))
-            assert certify(layer, Problem(graph, embedding)).verdict == verdict
+            sources, targets = np.nonzero(relations)
+            assert certify(layer, Problem(Graph(2, sources, targets), embedding)).verdict == verdict

@@ -38,7 +38,8 @@ def test_random_rows_are_decided_as_exact_arithmetic_says(seed: int, items: int,
     rng = np.random.default_rng(seed)
     related = rng.random((items, items)) < rng.random()
     rows = rng.integers(-64, 65, (items, d_model)) / 16  # short fractions: the oracle is exact
-    problem = Problem(Graph(items, *np.nonzero(related)), rows)
+    sources, targets = np.nonzero(related)
+    problem = Problem(Graph(items, sources, targets), rows)
     expected = "held" if one_head_holds(problem.graph, problem.rows) else "excluded"
     assert exclude(problem, workers=1).verdict == expected
 

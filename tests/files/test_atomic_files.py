@@ -203,7 +203,8 @@ class TestTogether:
 
     def test_all_appear(self, tmp_path: Path) -> None:
         (tmp_path / "a").write_text("old")
-        write_together({tmp_path / "a": b"1", str(tmp_path / "b"): b"2"}, force=True)
+        files: dict[str | Path, bytes] = {tmp_path / "a": b"1", str(tmp_path / "b"): b"2"}
+        write_together(files, force=True)
         assert ((tmp_path / "a").read_bytes(), (tmp_path / "b").read_bytes()) == (b"1", b"2")
         assert sorted(os.listdir(tmp_path)) == ["a", "b"]
 

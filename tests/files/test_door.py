@@ -37,7 +37,8 @@ from manyheads.files.token_tables import read_ranking, read_token_table
 from manyheads.files.tokenizer_files import read_tokenizer
 from manyheads.papers.rows import read_rows
 
-LAYER = Layer(*np.random.default_rng(0).standard_normal((2, 2, 3, 2)).astype(np.float32), threshold=1 / 3)
+QUERY, KEY = np.random.default_rng(0).standard_normal((2, 2, 3, 2)).astype(np.float32)
+LAYER = Layer(QUERY, KEY, threshold=1 / 3)
 READERS: list[tuple[str, Callable[[Path], object]]] = [
     ("a.csv", read_graph),
     ("a.npy", read_embedding),
