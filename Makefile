@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml constraints.txt native/CMakeLists.txt $(wildcard native/*/*.cpp native/*/*.hpp)
 
-.PHONY: help demo test test-long lint types imports unit sanitize platforms faults stub bench clean
+.PHONY: help demo test test-long lint types imports unit sanitize platforms faults stub pages bench clean
 
 help: ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -59,6 +59,10 @@ faults: $(VENV)/.dev ## plant each fault of tests/support/faults.py and see that
 
 stub: $(VENV)/.dev ## write src/manyheads/_native.pyi, the types of the compiled module
 	$(BIN)/python native/bindings/stub.py
+
+pages: $(VENV)/.dev ## write the result pages of docs/ again from their rows, and see that the text is the same
+	$(BIN)/python -m tools.pages
+	git diff --exit-code --stat -- 'docs/results/*.md'
 
 bench: $(VENV)/.dev ## every benchmark, with PyTorch and JAX as peers; some minutes on a quiet machine
 	$(BIN)/pip install --quiet -c constraints.txt -e '.[bench]'
