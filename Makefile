@@ -27,8 +27,7 @@ demo: $(VENV)/.core ## measure a capacity, refute a layer that passes, certify o
 	$(BIN)/python examples/demo.py demo-output
 
 test: $(VENV)/.dev ## the tests, types, imports and style: what a change must pass; about 5 minutes on two cores
-	$(MAKE) --jobs=2 --output-sync types imports lint
-	$(MAKE) unit
+	$(MAKE) --jobs=2 --output-sync unit types imports lint
 
 test-long: $(VENV)/.dev ## what is long and changes rarely: sanitizers, every instruction set of a wheel, planted faults
 	$(MAKE) sanitize
