@@ -53,7 +53,7 @@ sanitize: $(VENV)/.dev ## test the compiled parts under address and undefined-be
 platforms: $(VENV)/.dev ## build the wheel and test each of its instruction sets; arm64 too, where qemu is installed
 	bash native/tests/platforms.sh $(BIN)/python
 
-faults: $(VENV)/.dev ## plant each fault of tests/support/faults.py and see that the tests find it
+faults: $(VENV)/.dev ## plant each fault of tests/support/faults.toml and see that the tests find it
 	$(BIN)/python tests/support/faults.py
 
 stub: $(VENV)/.dev ## write src/manyheads/_native.pyi, the types of the compiled module
