@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float32
@@ -17,12 +18,14 @@ from manyheads.bounds.inverse import (
     relations_by_freedom,
     relations_by_paper,
 )
-from manyheads.drawing.plan import CapacityMap, HeadCurve
 from manyheads.errors import InputError
 from manyheads.layer.rules import MAX, Rule, rule_named
 from manyheads.planning.advice import BITS, Plan, check_counts
 from manyheads.planning.guarantee import one_each_objection
 from manyheads.problem.graph_kinds import PERMUTATION_SLOPE, RELATION_SLOPE
+
+if TYPE_CHECKING:
+    from manyheads.drawing.plan import CapacityMap, HeadCurve
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,6 +197,8 @@ def capacity_map(*, items: int, widest: int, key_budgets: tuple[int, ...]) -> Ca
             heads, freedom = np.array([(shape.heads, shape.freedom) for shape in shapes]).T
             held = heads * items**2 * constraint_positives(freedom / items**2)
             likely[row, column] = min(float(held.max()), items * (items - 1) / 2)
+    from manyheads.drawing.plan import CapacityMap  # imports matplotlib, which answers without a picture do not need
+
     return CapacityMap(items, d_models, key_budgets, impossible, likely, np.array(key_budgets, dtype=np.float64))
 
 
@@ -224,6 +229,8 @@ def head_curve(advice: Plan) -> HeadCurve:
     needed = np.asarray(freedom_needed(items=advice.items, relations=advice.relations, heads=counts))
     room = advice.d_model**2 - needed
     widths = advice.d_model - np.sqrt(np.maximum(room, 0.0))
+    from manyheads.drawing.plan import HeadCurve
+
     return HeadCurve(
         title=f"{advice.relations:,} relations, {advice.items:,} items, d_model {advice.d_model}, rule {advice.rule}",
         heads=counts.astype(np.float64),
