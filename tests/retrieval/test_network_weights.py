@@ -64,7 +64,7 @@ def test_what_is_no_such_network_is_one_sentence() -> None:
 
 @pytest.mark.parametrize(("heads", "width"), [(1, 32), (4, 8), (8, 16)])
 def test_keys_begin_as_large_as_queries_and_beta_holds_the_scale(heads: int, width: int) -> None:
-    """So that a step of Adam, the same for all weights, is as small for the one as for the other."""
+    """Adam takes equal steps in all weights, so that a step is equally small beside a query and beside a key."""
     first = initial_weights(RetrievalRun(4, 8, heads, 0, head_width=width, initial_sharpness=0.5))
     assert float(first.key.std()) == pytest.approx(float(first.query.std()), rel=0.1)
     np.testing.assert_allclose(torch.exp(first.sharpness), np.exp(0.5) / np.sqrt(width))
