@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from support.textbook_block import textbook_logits
 
 THREADS = 2
-ROUNDS, STEPS = 5, 8  # the quickest of so many rounds counts, of so many steps each
+ROUNDS, STEPS = 5, 8  # the quickest of 5 rounds counts, of 8 steps each
 SPEED_UP, GIBIBYTES = 4, 4  # wanted
 
 

@@ -153,7 +153,7 @@ PEERS = (
 
 
 def native_loss(shape: Shape, *, steps: int) -> float:
-    """The loss a peer should have after so many steps, on the contexts that follow."""
+    """The loss a peer should have after this number of steps, on the contexts that follow."""
     kernel = _kernel(shape, seed=0)
     kernel.advance(steps)
     contexts = training_data(shape.run(seed=0)).contexts(Stream.TRAIN, steps, SCORED)

@@ -299,7 +299,7 @@ def test_the_search_goes_down_and_says_what_it_tried() -> None:
 
 
 def test_a_search_without_success_does_not_run_away() -> None:
-    # as on a machine of many cores: so many shapes are asked for before any has ended
+    # as on a machine of many cores: the search asks for all shapes before one of them has ended
     search = smallest_fit(
         Problem(permutation_graph(64, seed=0), gaussian(64, 16, seed=1)),
         options=FitOptions(seed=0, time_limit=0.2, workers=128),
