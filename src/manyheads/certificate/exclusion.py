@@ -33,11 +33,11 @@ from manyheads.machine import cores
 from manyheads.problem.problem import Problem
 
 NEWTON_STEPS = 200
-CG_STEPS = 80
+CG_STEPS = 250
 FEW_PAIRS_STEP = 30  # where a small problem is open after this step, a proof by few pairs is looked for
 LONGEST_STEP = 64  # times the Newton step: where a form separates, the loss falls for ever
 SMALL = 128  # items, up to which a proof by few pairs is looked for
-BLOCK = 1 << 16  # scores of a block of rows: few enough for the cache
+BLOCK = 1 << 18  # scores of a block of rows
 SAFE_SHARE = 0.5  # a proof is accepted where rounding can take at most this part of every entry
 
 Decision = Literal["excluded", "held", "undecided"]
