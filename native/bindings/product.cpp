@@ -38,6 +38,6 @@ void multiply(const Matrix<const T> &left, const Matrix<const T> &right, const M
 void register_product(nb::module_ &m) {
     constexpr auto doc = "Write left @ right to out, in the precision of all three. Each element is one chain of multiply-adds in "
                          "order, fused where the CPU can.";
-    m.def("multiply", &multiply<double>, "left"_a, "right"_a, "out"_a, doc);
-    m.def("multiply", &multiply<float>, "left"_a, "right"_a, "out"_a, doc);
+    m.def("multiply", &multiply<double>, "left"_a, "right"_a, "out"_a.noconvert(), doc);
+    m.def("multiply", &multiply<float>, "left"_a, "right"_a, "out"_a.noconvert(), doc);
 }

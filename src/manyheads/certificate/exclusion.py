@@ -26,6 +26,7 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
+from manyheads._native import multiply
 from manyheads.certificate import Certificate, certify
 from manyheads.certificate.exclusion_proof import MOST_PAIRS, correction_share, few_pairs_prove
 from manyheads.layer.layer import Layer
@@ -154,6 +155,13 @@ def _few_pairs(problem: Problem) -> Float64[ndarray, "items items"] | None:
     return np.where(found.x > 1e-9, found.x * signs, 0.0).reshape(items, items)
 
 
+def product(left: ndarray, right: ndarray) -> ndarray:
+    """left @ right on the thread of the caller: the threads of BLAS wait for each other where others use the cores."""
+    out = np.empty((len(left), right.shape[1]), dtype=left.dtype)
+    multiply(left, right, out)
+    return out
+
+
 Step = tuple[Float64[ndarray, "rank rank"], float]  # of the form and of the threshold
 
 
@@ -175,7 +183,8 @@ class _Search:
         self.rank = int(np.count_nonzero(present))
         self.basis = np.ascontiguousarray(left[:, present] * math.sqrt(items))
         self.to_basis = right[present].T / strengths[present] * math.sqrt(items)  # Q = X·T
-        self.small_basis = self.basis.astype(np.float32)
+        self.wide = np.ascontiguousarray(self.basis.T)
+        self.small_basis, self.small_wide = self.basis.astype(np.float32), self.wide.astype(np.float32)
         self.weight = max(1.0, items**2 / max(1, self.problem.relations) / 4)  # of a relation against another pair
         self.form = np.zeros((self.rank, self.rank))
         self.scores = np.zeros((items, items))  # x_iᵀAx_j − τ
@@ -259,12 +268,13 @@ class _Search:
         matrix = self.matrix[rows]
         np.negative(slopes, out=matrix)
         matrix[sources, targets] *= -1
-        return self.basis[rows].T @ (matrix @ self.basis), float(matrix.sum()), wrong
+        form = product(self.basis[rows].T, product(matrix, self.basis))
+        return form, float(matrix.sum()), wrong
 
     def _move(self, rows: slice, along: Float64[ndarray, "rank rank"], offset: float) -> int:
         """Move a block of rows of M onto the two equations; how many of its signs are lacking then."""
         matrix = self.matrix[rows]
-        matrix -= (self.basis[rows] @ along) @ self.basis.T
+        matrix -= product(product(self.basis[rows], along), self.wide)
         matrix -= offset * (1 - np.outer(self.constant[rows], self.constant))
         sources, targets = self._relations(rows)
         relations = int(np.count_nonzero(matrix[sources, targets] > 0))
@@ -297,13 +307,14 @@ class _Search:
 
     def _bend(self, form: Float64[ndarray, "rank rank"], threshold: float) -> Step:
         """The second derivative of the loss, applied to a step."""
-        left = self.small_basis @ form.astype(np.float32)
+        small_form = form.astype(np.float32)
 
         def part(rows: slice) -> tuple[ndarray, float]:
-            bent = left[rows] @ self.small_basis.T
+            bent = product(product(self.small_basis[rows], small_form), self.small_wide)
             bent -= np.float32(threshold)
             bent *= self.stiffness[rows]
-            return self.small_basis[rows].T @ (bent @ self.small_basis), float(bent.sum(dtype=np.float64))
+            total = float(bent.sum(dtype=np.float64))
+            return product(self.small_basis[rows].T, product(bent, self.small_basis)), total
 
         parts = list(self.pool.map(part, self.blocks))
         total = np.stack([one[0] for one in parts]).sum(axis=0, dtype=np.float64)
@@ -312,10 +323,9 @@ class _Search:
     def _scores_of(self, form: Float64[ndarray, "rank rank"], threshold: float) -> Float64[ndarray, "items items"]:
         """The change of every pair's score by a step."""
         moves = np.empty_like(self.scores)
-        left = self.basis @ form
 
         def part(rows: slice) -> None:
-            np.matmul(left[rows], self.basis.T, out=moves[rows])
+            multiply(product(self.basis[rows], form), self.wide, moves[rows])
             moves[rows] -= threshold
 
         list(self.pool.map(part, self.blocks))

@@ -122,7 +122,7 @@ def append(row: Row) -> None:
         writer.writerow(rounded(row))
 
 
-def decide_place(place: Place, draw: Callable[[int, int], Problem], seed: int) -> Iterator[Row]:
+def decide_place(place: Place, draw: Callable[[int, int], Problem], seed: int, code: str) -> Iterator[Row]:
     """The rows of one place and seed that are missing, each decided when it is asked for."""
     key = {"family": place.family, "items": place.items, "seed": seed}
     verdicts = {row["d_model"]: row["verdict"] for row in matching(read_rows(NAME), **key)}
@@ -144,12 +144,13 @@ def decide_place(place: Place, draw: Callable[[int, int], Problem], seed: int) -
             "seconds": answer.seconds,
             "share": answer.share,
             "margin": answer.certificate and answer.certificate.normalised_margin,
-            "commit": commit(),
+            "commit": code,
         }
 
 
 def measure(settings: Settings) -> None:
     """Decide every place that has no row, or only one part; WordNet's rows are kept if no folder is given."""
+    code = commit()
     for place in PLACES:
         if settings.only not in (None, place.part) or (place.part == "wordnet" and settings.data is None):
             continue
@@ -159,7 +160,7 @@ def measure(settings: Settings) -> None:
         else:
             draw = gaussian_problem(place.family, place.items)
         for seed in range(place.seeds):
-            for row in decide_place(place, draw, seed):
+            for row in decide_place(place, draw, seed, code):
                 append(row)
                 print(row, flush=True)
     write_rows(f"{NAME}-machine", machine_rows())
