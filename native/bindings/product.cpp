@@ -19,7 +19,7 @@ void multiply(const Matrix<const T> &left, const Matrix<const T> &right, const M
     const int rows = static_cast<int>(left.shape(0)), inner = static_cast<int>(left.shape(1)), columns = static_cast<int>(right.shape(1));
     require(right.shape(0) == left.shape(1), "left has another width than right has rows");
     require(out.shape(0) == left.shape(0) && out.shape(1) == right.shape(1), "out has another shape than the product");
-    require(right.stride(1) == 1 && out.stride(1) == 1, "the rows of right and out have gaps");
+    require((right.size() == 0 || right.stride(1) == 1) && (out.size() == 0 || out.stride(1) == 1), "the rows of right and out have gaps");
     nb::gil_scoped_release released;
     const int whole = columns / W * W, rest = columns - whole;
     const T *const a = left.data(), *const b = right.data();
