@@ -35,6 +35,8 @@ from manyheads.problem.problem import Problem
 
 NEWTON_STEPS = 200
 CG_STEPS = 250
+CG_REST = 0.3  # share of the gradient that conjugate gradients may leave: less costs more than it saves
+RARE = 256  # other pairs for each relation, from which on relations weigh more
 FEW_PAIRS_STEP = 30  # where a small problem is open after this step, a proof by few pairs is looked for
 LONGEST_STEP = 64  # times the Newton step: where a form separates, the loss falls for ever
 SMALL = 128  # items, up to which a proof by few pairs is looked for
@@ -185,7 +187,7 @@ class _Search:
         self.to_basis = right[present].T / strengths[present] * math.sqrt(items)  # Q = X·T
         self.wide = np.ascontiguousarray(self.basis.T)
         self.small_basis, self.small_wide = self.basis.astype(np.float32), self.wide.astype(np.float32)
-        self.weight = max(1.0, items**2 / max(1, self.problem.relations) / 4)  # of a relation against another pair
+        self.weight = max(1.0, items**2 / max(1, self.problem.relations) / RARE)  # of a relation against another pair
         self.form = np.zeros((self.rank, self.rank))
         self.scores = np.zeros((items, items))  # x_iᵀAx_j − τ
         self.matrix = np.empty((items, items))
@@ -288,7 +290,7 @@ class _Search:
         rest_form, rest_threshold = -self.gradient[0], -self.gradient[1]
         move_form, move_threshold = rest_form, rest_threshold
         size = first = float(np.sum(rest_form**2)) + rest_threshold**2
-        wanted = min(0.1, math.sqrt(math.sqrt(first) / scale)) ** 2 * first
+        wanted = min(CG_REST, math.sqrt(math.sqrt(first) / scale)) ** 2 * first
         for _ in range(CG_STEPS):
             bent_form, bent_threshold = self._bend(move_form, move_threshold)
             curvature = float(np.sum(move_form * bent_form)) + move_threshold * bent_threshold

@@ -48,9 +48,9 @@ FAMILIES = ("permutation", "regular:2", "regular:4")
 PLACES = (
     *(Place(family, family, items) for items in SIZES for family in FAMILIES),
     *(Place("wordnet", "wordnet", items, seeds=1) for items in (128, 256, 512)),
-    Place("large", "permutation", 1024, seeds=2, seconds=900),
-    Place("large", "permutation", 2048, seeds=1, seconds=1800, dimensions=(128, 132, 134, 136, 138, 142, 144, 148)),
-    Place("large", "permutation", 4096, seeds=1, seconds=2400, dimensions=(192, 196, 200, 216, 224)),
+    Place("large", "permutation", 1024, seeds=1, seconds=900),
+    Place("large", "permutation", 4096, seeds=1, seconds=2400, dimensions=(192, 224)),
+    Place("large", "permutation", 2048, seeds=1, seconds=1800, dimensions=(128, 148, 134, 144, 136, 142, 138, 140)),
 )
 PARTS = tuple(dict.fromkeys(place.part for place in PLACES))
 
