@@ -1,7 +1,8 @@
 """Decide one head around its transition, for several families; each row is stored as soon as it is decided.
 
 Parts: permutation, regular:2, regular:4 (Gaussian rows), large (permutations of 1024 items and more), and wordnet,
-which needs `--data FOLDER` with the files named in REAL. A second call continues where the first one stopped.
+which needs `--data FOLDER` with the files named in REAL. A second call continues where the first one stopped, and
+searches again what was undecided.
 """
 
 from __future__ import annotations
@@ -47,10 +48,10 @@ SIZES = (64, 128, 256, 512)
 FAMILIES = ("permutation", "regular:2", "regular:4")
 PLACES = (
     *(Place(family, family, items) for items in SIZES for family in FAMILIES),
-    *(Place("wordnet", "wordnet", items, seeds=1) for items in (128, 256, 512)),
     Place("large", "permutation", 1024, seeds=1, seconds=900),
     Place("large", "permutation", 4096, seeds=1, seconds=2400, dimensions=(192, 224)),
     Place("large", "permutation", 2048, seeds=1, seconds=1800, dimensions=(128, 148, 134, 144, 136, 142, 138, 140)),
+    *(Place("wordnet", "wordnet", items, seeds=1) for items in (128, 256, 512)),
 )
 PARTS = tuple(dict.fromkeys(place.part for place in PLACES))
 
@@ -150,7 +151,9 @@ def decide_place(place: Place, draw: Callable[[int, int], Problem], seed: int, c
 
 def measure(settings: Settings) -> None:
     """Decide every place that has no row, or only one part; WordNet's rows are kept if no folder is given."""
-    code = commit()
+    code, stored = commit(), read_rows(NAME)
+    if decided := [row for row in stored if row["verdict"] != "undecided"]:
+        write_rows(NAME, decided)
     for place in PLACES:
         if settings.only not in (None, place.part) or (place.part == "wordnet" and settings.data is None):
             continue
