@@ -34,8 +34,9 @@ from manyheads.machine import cores
 from manyheads.problem.problem import Problem
 
 NEWTON_STEPS = 200
-CG_STEPS = 250
-CG_REST = 0.3  # share of the gradient that conjugate gradients may leave: less costs more than it saves
+# conjugate gradients: their most steps, and the share of the gradient that they may leave. A small share costs more
+# than it saves, except near the transition, where many Newton steps have not decided.
+EASY, HARD, HARD_STEP = (250, 0.3), (1500, 0.1), 40
 RARE = 256  # other pairs for each relation, from which on relations weigh more
 FEW_PAIRS_STEP = 30  # where a small problem is open after this step, a proof by few pairs is looked for
 LONGEST_STEP = 64  # times the Newton step: where a form separates, the loss falls for ever
@@ -290,8 +291,9 @@ class _Search:
         rest_form, rest_threshold = -self.gradient[0], -self.gradient[1]
         move_form, move_threshold = rest_form, rest_threshold
         size = first = float(np.sum(rest_form**2)) + rest_threshold**2
-        wanted = min(CG_REST, math.sqrt(math.sqrt(first) / scale)) ** 2 * first
-        for _ in range(CG_STEPS):
+        most, rest = EASY if self.steps < HARD_STEP else HARD
+        wanted = min(rest, math.sqrt(math.sqrt(first) / scale)) ** 2 * first
+        for _ in range(most):
             bent_form, bent_threshold = self._bend(move_form, move_threshold)
             curvature = float(np.sum(move_form * bent_form)) + move_threshold * bent_threshold
             if not curvature > 0:  # single precision has lost it: the direction so far must do

@@ -1,14 +1,13 @@
 """Decide one head around its transition, for several families; each row is stored as soon as it is decided.
 
-Parts: permutation, regular:2, regular:4 (Gaussian rows), large (permutations of 1024 items and more), and wordnet,
-which needs `--data FOLDER` with the files named in REAL. A second call continues where the first one stopped, and
-searches again what was undecided.
+Parts: permutation, regular:2, regular:4 (Gaussian rows), large (permutations of 1024 items and more), wordnet, which
+needs `--data FOLDER` with the files named in REAL, and missed (the relations that every head misses). A second call
+continues where the first one stopped, and searches again what was undecided.
 """
 
 from __future__ import annotations
 
 import csv
-import math
 import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -16,12 +15,13 @@ from pathlib import Path
 
 import numpy as np
 
-from manyheads.bounds.laws import freedom_needed
 from manyheads.certificate.exclusion import exclude
 from manyheads.problem.graph import Graph
 from manyheads.problem.problem import Problem
 from manyheads.training import Task
 from tools.pages.catalogue import Settings
+from tools.pages.one_head.several_heads import missed_row
+from tools.pages.one_head.text import law
 from tools.pages.rows import DATA, Row, machine_rows, matching, read_rows, rounded, write_rows
 
 NAME = "one-head"
@@ -53,12 +53,8 @@ PLACES = (
     Place("large", "permutation", 2048, seeds=1, seconds=1800, dimensions=(128, 148, 134, 144, 136, 142, 138, 140)),
     *(Place("wordnet", "wordnet", items, seeds=1) for items in (128, 256, 512)),
 )
-PARTS = tuple(dict.fromkeys(place.part for place in PLACES))
-
-
-def transition(items: int, relations: int) -> float:
-    """The d_model of the law d² = m²·g*(m'/m²)."""
-    return math.sqrt(float(freedom_needed(items=items, relations=relations, heads=1)))
+MISSED = ((16, 4), (32, 4), (32, 8), (64, 4), (64, 8))  # (items, d_model) of the bound for several heads
+PARTS = (*dict.fromkeys(place.part for place in PLACES), "missed")
 
 
 def gaussian_problem(family: str, items: int) -> Callable[[int, int], Problem]:
@@ -89,9 +85,9 @@ def wordnet_problem(folder: Path, items: int) -> Callable[[int, int], Problem]:
     return problem
 
 
-def around(law: float, decide: Callable[[int], str]) -> Iterator[int]:
+def around(start: float, decide: Callable[[int], str]) -> Iterator[int]:
     """The dimensions to decide: from the law down to one excluded, up to one held, and `WIDER` more on either side."""
-    low = high = max(2, round(law))
+    low = high = max(2, round(start))
     yield low
     while low > 2 and decide(low) != "excluded":
         low -= 1
@@ -129,7 +125,7 @@ def decide_place(place: Place, draw: Callable[[int, int], Problem], seed: int, c
     verdicts = {row["d_model"]: row["verdict"] for row in matching(read_rows(NAME), **key)}
     relations = draw(2, seed).relations
 
-    for d_model in place.dimensions or around(transition(place.items, relations), lambda d: verdicts[d]):
+    for d_model in place.dimensions or around(law(place.items, relations), lambda d: verdicts[d]):
         if d_model in verdicts:
             continue
         answer = exclude(draw(d_model, seed), time_limit=place.seconds, workers=1)
@@ -166,4 +162,7 @@ def measure(settings: Settings) -> None:
             for row in decide_place(place, draw, seed, code):
                 append(row)
                 print(row, flush=True)
+    if settings.only in (None, "missed"):
+        draws = (gaussian_problem("permutation", items)(d_model, 0) for items, d_model in MISSED)
+        write_rows(f"{NAME}-missed", [missed_row(problem) for problem in draws])
     write_rows(f"{NAME}-machine", machine_rows())
