@@ -180,7 +180,7 @@ def _try(
     draws = separated = 0
     while draws < DRAWS and draws - separated <= DRAWS - NEEDED:
         layer = draw_layer(problem.rows, matchings, key_width, seed + draws)
-        separated += separates(problem, layer, threshold)
+        separated += separates(layer, problem, threshold)
         draws += 1
     return WidthTrial(len(matchings), max(len(sources) for sources, _ in matchings), key_width, separated, draws)
 
@@ -195,7 +195,7 @@ def draw_layer(
     )
 
 
-def separates(problem: Problem, layer: Layer, threshold: Threshold) -> bool:
+def separates(layer: Layer, problem: Problem, threshold: Threshold) -> bool:
     """Whether the layer's threshold ("paper") or any threshold ("best") separates all pairs."""
 
     def still(so_far: ScoreWindow) -> bool:

@@ -27,7 +27,7 @@ Start = Literal["random", "narrowed", "fewer heads"]
 
 @dataclass(frozen=True)
 class Descent:
-    """How an attempt goes; the defaults were best over many shapes (docs/fit.md).
+    """How an attempt goes; the defaults were best over many shapes (docs/results/fit.md).
 
     Attributes:
         steps: The most steps of an attempt.
