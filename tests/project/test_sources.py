@@ -77,7 +77,7 @@ def test_the_defaults_that_a_help_text_names_are_those_of_the_code() -> None:
     for path in sorted((PACKAGE / "cli").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                found |= set(re.findall(r"\(default: ([^()]*\d[^()]*)\)", node.value))
+                found |= set(re.findall(r"\(default: ([^()]*\b\d[^()]*)\)", node.value))
     assert found == defaults
 
 
