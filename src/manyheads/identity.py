@@ -71,7 +71,7 @@ def check_ranges(
     not_negative: Sequence[str] = (),
     below_one: Sequence[str] = (),
 ) -> None:
-    """Refuse the first of these fields that lies outside its range; one that is None or a word has none."""
+    """Refuse the first of these fields that lies outside its range. A field that is None or a word has no range."""
     ranges: tuple[tuple[Sequence[str], Callable[[float], bool], str], ...] = (
         (counts, lambda value: value >= 1, "be at least 1"),
         (positive, lambda value: value > 0, "be positive"),

@@ -19,14 +19,14 @@ from manyheads.training.protocol import Protocol, step_limit
 from manyheads.training.run import Run, shared_fields
 from manyheads.training.task import Task
 
-REACH = 6  # the search gives up at this many times the larger of the predicted key budgets
+REACH = 6  # the search ends at this multiple of the larger predicted key budget
 
 Wanted = tuple[int, int, int]  # heads, key width, seed
 
 
 @dataclass(frozen=True)
 class Budget:
-    """The limits of a measurement. A measurement that reaches one is incomplete; the same measurement goes on later.
+    """The limits of a measurement. A measurement that reaches a limit is incomplete; the same call continues it later.
 
     Attributes:
         runs: The most runs that are newly trained, at least 1; None: no limit.
@@ -149,7 +149,7 @@ def measure(
         rule: How the heads are joined.
         protocol: How each run is trained; None: `measure_protocol`.
         goal: When a point counts as working; None: a mean test F1 of at least 0.99.
-        budget: Where the measurement stops although it is not complete; None: nowhere.
+        budget: The limits of runs and time; None: no limit.
         workers: Where runs are trained; None: threads of this process, one a core.
         fill: Whether all head counts are trained below and above D_K* in the end, so that the curve shows them.
         progress: Called whenever runs have ended.
@@ -254,7 +254,7 @@ class _Measurement:
         self.deadline = None if budget.seconds is None else time.monotonic() + budget.seconds
 
     def run(self, search: Search, wishes: Callable[[], list[Wanted]]) -> bool:
-        """Sweep until there are no more wishes; False where the budget ends it before."""
+        """Sweep until the search wants no more runs; False if the budget ends it earlier."""
         while wanted := wishes():
             scores = self._sweep(search, {want: self.run_at(want) for want in wanted})
             search.tell(scores)
@@ -263,7 +263,7 @@ class _Measurement:
         return True
 
     def _sweep(self, search: Search, runs: Mapping[Wanted, Run]) -> dict[Wanted, float | None]:
-        """The score of every run that was done in time."""
+        """The score of every run that ended in time."""
         wants = {run.id: want for want, run in runs.items()}
         fresh: list[tuple[Wanted, float]] = []
 
@@ -301,5 +301,5 @@ class _Measurement:
 
 
 def _out_of_time(record: Record) -> bool:
-    """Cut short by the budget: such a run says nothing yet and is taken up again."""
+    """Whether the budget ended the run early. Such a run has no result yet and is trained again."""
     return record.status in ("cancelled", "timeout")

@@ -55,7 +55,7 @@ class CompileCommand:
     json: Json = False
 
     def run(self) -> Answer:
-        """Build, certify, write; yes where the layer holds the graph."""
+        """Build, certify, write; yes if the layer holds the graph."""
         length = parse_context_length(self.context_length)
         self._check(length)
         self.files.check()
@@ -147,7 +147,7 @@ class CompileCommand:
             )
 
     def _check(self, length: ContextLength) -> None:
-        """Refuse at once options that do not go together."""
+        """Refuse options that do not go together, before the work."""
         how = self.construction
         require_seed(seed=how.seed)
         if how.threshold == "best" and not self.certify:
