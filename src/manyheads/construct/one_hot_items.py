@@ -39,7 +39,7 @@ def one_hot(problem: Problem, *, seed: int, key_width: int | None = None, signat
     require_permutation(problem.graph)
     if not _is_identity(problem.rows):
         raise InputError(
-            "construction I needs an embedding that is the identity; use construction II or III for others"
+            "construction I needs one-hot items, an embedding that is the identity; II and III take others"
         )
     words = signatures.draw(problem.items, key_width, seed=seed)
     head = de_embed(problem.rows, (problem.graph.sources, problem.graph.targets), words)

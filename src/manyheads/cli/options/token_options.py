@@ -117,8 +117,6 @@ class TokenOptions:
             return counted_ranking(self.corpus, fitting())
         if table.ranking is not None:
             return read_ranking(table.ranking)
-        if (
-            Path(self.embedding).suffix == ".npy"
-        ):  # a file without vocabulary: its rows are the items
+        if Path(self.embedding).suffix == ".npy":  # a file without vocabulary: its rows are the items
             return np.arange(len(table.rows))
         raise InputError(f"which tokens of {self.embedding} are the items? Give --frequencies or --corpus")
