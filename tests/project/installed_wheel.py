@@ -12,7 +12,10 @@ import tempfile
 import time
 from pathlib import Path
 
-MAKE_LAYER = "fit --graph permutation:24 --embedding gaussian:12 --heads 2 --key-width 5 --save-graph g.csv --save-embedding e.npy -o l.safetensors"
+MAKE_LAYER = (
+    "fit --graph permutation:24 --embedding gaussian:12 --heads 2 --key-width 5"
+    " --save-graph g.csv --save-embedding e.npy -o l.safetensors"
+)
 # (words, exit code, a part of the output)
 CASES = [
     ("--version", 0, "manyheads "),
