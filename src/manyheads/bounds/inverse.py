@@ -56,12 +56,14 @@ def relations_by_freedom(shape: Shape, *, items: int) -> int:
     most = _pairs(items) // 2
     about = float(shape.heads * items**2 * constraint_positives(shape.freedom / items**2))
     guess = min(most, round(about))
-    # the inverse is exact to 1e-12, which leaves the last relation undecided
-    while guess < most and _fits(items, guess + 1, shape):
-        guess += 1
-    while guess > 0 and not _fits(items, guess, shape):
-        guess -= 1
-    return guess
+    # The inverse is exact to 1e-12, which leaves the last relations undecided: widen a range around it, then bisect.
+    reach, low, high = 1, guess, guess
+    while low > 0 and not _fits(items, low, shape):
+        low, reach = max(0, low - reach), 2 * reach
+    reach = 1
+    while high < most and _fits(items, high + 1, shape):
+        high, reach = min(most, high + reach), 2 * reach
+    return low + _largest(lambda more: more == 0 or _fits(items, low + more, shape), high - low)
 
 
 def relations_by_paper(shape: Shape, *, items: int, slope: float = RELATION_SLOPE) -> int:
