@@ -31,13 +31,13 @@ class Range:
         below: Whether the number is smaller than `most`, not equal.
     """
 
-    least: float
-    most: float
+    least: int | float
+    most: int | float
     whole: bool = True
     above: bool = False
     below: bool = False
 
-    def holds(self, number: float) -> bool:
+    def holds(self, number: int | float) -> bool:
         """Whether the number is in the range."""
         return (self.least < number if self.above else self.least <= number) and (
             number < self.most if self.below else number <= self.most
@@ -108,7 +108,8 @@ def check_number(name: str, value: object, *, said: str | None = None) -> int | 
     >>> check_number("heads", 8)
     8
     """
-    allowed, number = RANGES[name], math.nan
+    allowed = RANGES[name]
+    number: int | float = math.nan
     try:
         if not isinstance(value, (bool, str, bytes)):
             number = index(value) if allowed.whole else float(value)  # type: ignore[call-overload,arg-type]
@@ -133,7 +134,7 @@ def check_numbers(**values: object) -> None:
             check_number(name, value)
 
 
-def require_memory(needed: float, what: str) -> None:
+def require_memory(needed: int | float, what: str) -> None:
     """Refuse arrays that would fill more than half of the free memory, before they are allocated.
 
     Args:
@@ -149,7 +150,7 @@ def require_memory(needed: float, what: str) -> None:
         )
 
 
-def _gigabytes(count: float) -> str:
+def _gigabytes(count: int | float) -> str:
     return f"{count / 1e9:,.3g} GB" if count < 1e15 else f"{count / 1e9:.1e} GB"
 
 

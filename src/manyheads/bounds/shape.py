@@ -137,6 +137,7 @@ def neighbours(shape: Shape, *, context_length: int) -> list[Neighbour]:
     Returns:
         One entry for each formula.
     """
+    check_numbers(context_length=context_length)
     heads, width = shape.heads, shape.key_width
     facts = 2.0 * shape.parameters  # bits
     return [
