@@ -15,7 +15,7 @@ from manyheads.errors import InputError
 from manyheads.machine import free_memory
 from manyheads.text import shown_text
 
-LARGE = 1e30  # of a constant: its square is a float64, and it is a float32
+LARGE = 1e38  # of a constant: it is a float32
 SMALL_MEMORY = 2**26  # bytes that every machine has: smaller needs are not compared with the free memory
 
 

@@ -149,7 +149,7 @@ SENTENCES = [
     ("width --items 64 --key-budget 8", "plan width needs --relations"),
     ("width --items 64 --relations 64 --key-budget 0", "--key-budget is a whole number from 1"),
     ("width --items 64 --relations 9999 --key-budget 4", "9999 relations do not fit 64 items"),
-    ("width --items 64 --relations 64 --key-budget 1000000000", "--key-budget is at most 100,000,000"),
+    ("width --items 64 --relations 64 --key-budget 1000000000", "--key-budget is a whole number from 1 to 268,435,456"),
     ("width --items 64 --relations 64 --key-budget 20 --picture h", "plan width has no option --picture"),
     ("width --items 64 --relations 64 --key-budget 20 --key-heads 2", "plan width has no option --key-heads"),
     ("width --items 64 --relations 64 --key-budget 20 --d-model 8", "plan width has no option --d-model"),

@@ -22,7 +22,7 @@ def test_widths_are_settled() -> None:
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"dimension": 0}, "D ≥ 1 features, not 0"),
+        ({"dimension": 0}, "dimension is a whole number from 1"),
         ({"embedding_width": 7}, "2 heads of width 3 make up 6 dimensions, not E = 7"),
         ({"head_width": None, "embedding_width": 7}, "E = 7 cannot be divided into 2 heads"),
         ({"head_width": None}, "give head_width or embedding_width"),

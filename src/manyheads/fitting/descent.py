@@ -18,6 +18,7 @@ from jaxtyping import Float32, Float64
 from numpy import ndarray
 
 from manyheads._native import Finding, Fitting32
+from manyheads.errors import InputError
 from manyheads.fitting.options import Descent, FitProgress, Phase
 from manyheads.numbers import require_memory
 from manyheads.problem.graph import Graph
@@ -122,16 +123,13 @@ class Engine:
             length = max(length, round(BETWEEN_LOOKS / descent.share))
         while done < len(rates):
             left = max(0.0, self.deadline - time.monotonic())  # a burst without time left still looks once
-            burst = self._fitting.burst(
-                rates[done : done + length],
-                descent.beta1,
-                descent.beta2,
-                descent.weight,
-                self.ratio,
-                descent.share,
-                left,
-                until_open,
-            )
+            part = rates[done : done + length]
+            try:
+                burst = self._fitting.burst(
+                    part, descent.beta1, descent.beta2, descent.weight, self.ratio, descent.share, left, until_open
+                )
+            except RuntimeError as error:  # the system starts no further thread
+                raise InputError(str(error)) from None
             done += burst.steps
             # a burst looks before each step, so its last finding is of the weights before the last step, unless it
             # ended early

@@ -148,9 +148,8 @@ def plan(
     """
     rule = rule_named(rule)
     _check_sizes(items, relations, d_model, embedding)
-    _check_options(
-        items, rule, context_length, max_degree=max_degree, multiple=multiple, key_heads=key_heads, bits=bits
-    )
+    check_numbers(max_degree=max_degree, multiple=multiple, key_heads=key_heads, bits=bits)
+    _check_options(items, rule, context_length)
     is_permutation = _is_permutation(items, relations, max_degree, permutation)
     sizes = {"items": items, "relations": relations, "d_model": d_model}
     predicted = predict(**sizes, rule=rule, context_length=context_length)
