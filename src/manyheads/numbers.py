@@ -112,7 +112,7 @@ def check_number(name: str, value: object, *, said: str | None = None) -> int | 
     number: int | float = math.nan
     try:
         if not isinstance(value, (bool, str, bytes)):
-            number = index(value) if allowed.whole else float(value)  # type: ignore[call-overload,arg-type]
+            number = index(value) if allowed.whole else float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
         pass
     if not allowed.holds(number):
