@@ -178,6 +178,7 @@ def _checked(dimension: Given, length: Given, heads: Given, width: Given) -> tup
 
 def _at_least_one(values: Given, name: str) -> Wholes:
     array = whole(values, name)
-    if (array < 1).any():
-        raise InputError(f"{name} must be at least 1, not {array.min()}")
+    if (array < 1).any() or (array > 2**31).any():  # so that no product of two overflows
+        wrong = array.min() if array.min() < 1 else array.max()
+        raise InputError(f"{name} must be at least 1 and at most 2^31, not {wrong:,}")
     return array

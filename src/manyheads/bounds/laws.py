@@ -10,6 +10,7 @@ from scipy.special import erf, erfcx, ndtr
 from manyheads.bounds.arguments import Given, Reals, positive
 from manyheads.bounds.shape import Shape
 from manyheads.errors import InputError
+from manyheads.numbers import check_numbers
 
 MAX_HEADS = 4096
 NEWTON_STEPS = 2  # from a start that is off by 3e-4
@@ -37,7 +38,8 @@ def paper_key_budget(*, items: Given, relations: Given, d_model: Given, slope: f
     Raises:
         InputError: A size is not positive.
     """
-    return slope * positive(relations, "relations") * np.log2(positive(items, "items")) / positive(d_model, "d_model")
+    needed = positive(slope, "slope") * positive(relations, "relations") * np.log2(positive(items, "items"))
+    return needed / positive(d_model, "d_model")
 
 
 def paper_heads(*, items: Given, d_model: Given) -> Reals:
@@ -164,6 +166,7 @@ def freedom_key_width(
     >>> freedom_key_width(items=512, relations=512, d_model=64, heads=2)
     21
     """
+    check_numbers(d_model=d_model, heads=heads)
     needed = float(freedom_needed(items=items, relations=relations, heads=heads))
     if Shape(d_model=d_model, heads=heads, key_width=d_model, key_heads=key_heads).freedom < needed:
         return None

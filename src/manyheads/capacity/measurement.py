@@ -13,7 +13,9 @@ from manyheads.bounds import freedom_key_width, paper_key_budget
 from manyheads.capacity.search import Bracket, Search
 from manyheads.capacity.thresholds import Goal, Point, Threshold, points, threshold
 from manyheads.errors import InputError
+from manyheads.identity import normalise_numbers
 from manyheads.layer.rules import MAX, Rule
+from manyheads.numbers import check_numbers
 from manyheads.sweep import LayerTrainer, Record, Store, SweepProgress, Workers, sweep, threads
 from manyheads.training.protocol import Protocol, step_limit
 from manyheads.training.run import Run, shared_fields
@@ -37,10 +39,7 @@ class Budget:
     seconds: float | None = None
 
     def __post_init__(self) -> None:
-        if self.runs is not None and self.runs < 1:
-            raise InputError(f"a budget of runs is at least 1, not {self.runs}")
-        if self.seconds is not None and not self.seconds > 0:
-            raise InputError(f"a budget of time is more than 0 seconds, not {self.seconds:g}")
+        normalise_numbers(self)
 
 
 @dataclass(frozen=True)
@@ -160,9 +159,13 @@ def measure(
     Raises:
         InputError: There is no head count or no seed, or the runs would have no score for this goal.
     """
-    seeds = range(seeds) if isinstance(seeds, int) else seeds
-    if not heads or not seeds or min(heads) < 1:
+    if not isinstance(seeds, Sequence):
+        check_numbers(seeds=seeds)
+        seeds = range(seeds)
+    if not heads or not seeds:
         raise InputError("a measurement needs at least one head count (1 or more) and one seed")
+    check_numbers(head_counts=len(heads), seeds=len(seeds), heads=min(heads), seed=min(seeds))
+    check_numbers(heads=max(heads), seed=max(seeds))
     heads, seeds, goal = sorted(set(heads)), sorted(set(seeds)), goal or Goal()
     goal.check(task, rule)
     protocol = protocol or measure_protocol(task, rule=rule, goal=goal)

@@ -14,7 +14,7 @@ from typing import Any
 import tyro
 
 from manyheads.cli.commands import COMMANDS, QUESTIONS, command_class
-from manyheads.cli.option_errors import explain, unknown_word
+from manyheads.cli.option_errors import check_options, explain, unknown_word
 from manyheads.cli.render.answer import Answer, Command, json_value, rendered
 from manyheads.errors import InputError
 
@@ -83,11 +83,13 @@ def _options(name: str, words: Sequence[str]) -> Command:
     kind, refusal = command_class(name), io.StringIO()
     try:
         with contextlib.redirect_stderr(refusal):
-            return tyro.cli(kind, prog=f"manyheads {name}", args=list(words), config=MARKERS)
+            command: Command = tyro.cli(kind, prog=f"manyheads {name}", args=list(words), config=MARKERS)
     except SystemExit as stop:
         if stop.code in (0, None):
             raise
         raise InputError(explain(name, kind, words, refusal.getvalue())) from None
+    check_options(command)
+    return command
 
 
 def _show_commands(prog: str, names: Sequence[str], description: str) -> None:

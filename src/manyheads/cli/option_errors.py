@@ -12,7 +12,10 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 import tyro
 
+from manyheads.numbers import check_number
+
 NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?|[-+]?(inf|nan)")
+MOST_DIGITS = 400  # of a number in words; Python reads 4,300
 MOST_CHOICES = 12  # of a list in a sentence
 
 
@@ -44,9 +47,29 @@ class Option:
             return f"{self.names[0]} is {_either(self.choices)}, not {value!r}{_hint(value, self.choices)}"
         if str in self.types or Path in self.types:
             return None
+        if NUMBER.fullmatch(value) and len(value) > MOST_DIGITS:
+            return f"{self.names[0]} is a number of at most {MOST_DIGITS} digits, not of {len(value):,}"
         if float in self.types:
             return None if NUMBER.fullmatch(value) else f"{self.names[0]} is a number, not {value!r}"
         return None if re.fullmatch("[-+]?[0-9]+", value) else f"{self.names[0]} is a whole number, not {value!r}"
+
+
+def check_options(command: Any) -> None:
+    """Refuse a number that is outside the range of its option, in the groups of options too.
+
+    Args:
+        command: The command with its options. The range of an option has its name in `numbers.RANGES`.
+
+    Raises:
+        InputError: A number is outside its range. The message says the range.
+    """
+    for field in fields(command):
+        value = getattr(command, field.name)
+        if is_dataclass(value):
+            check_options(value)
+        for number in value if isinstance(value, tuple) else (value,):
+            if isinstance(number, (int, float)) and not isinstance(number, bool):
+                check_number(field.name, number, said=f"--{field.name.replace('_', '-')}")
 
 
 def unknown_word(what: str, word: str, known: Sequence[str], *, see: str) -> str:

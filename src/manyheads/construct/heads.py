@@ -14,6 +14,7 @@ from numpy import ndarray
 from manyheads.errors import InputError
 from manyheads.layer.layer import Layer
 from manyheads.layer.rules import MAX, Rule
+from manyheads.numbers import check_numbers, require_memory
 from manyheads.problem.graph import Graph, Matching
 from manyheads.problem.problem import Problem
 
@@ -27,12 +28,12 @@ class ConditionWarning(UserWarning):
     """A theorem's condition is not met. The layer is built nevertheless; its certificate decides."""
 
 
-def require_sizes(*, key_width: int, matching_size: int) -> None:
-    """Refuse a key width or a matching size below 1."""
-    if key_width < 1:
-        raise InputError(f"the key width must be at least 1, not {key_width}")
-    if matching_size < 1:
-        raise InputError(f"the matching size must be at least 1, not {matching_size}")
+def require_sizes(problem: Problem, *, key_width: int, matching_size: int, seed: int) -> None:
+    """Refuse a number outside its range, and weights that would not fit into the memory."""
+    check_numbers(key_width=key_width, matching_size=matching_size, generator_seed=seed)
+    heads = -(-problem.relations // matching_size)
+    needed = key_width * (24 * problem.items + 32 * heads * problem.d_model)  # signatures and weights
+    require_memory(needed, f"a layer of about {heads:,} heads of width {key_width:,} over {problem.items:,} items")
 
 
 def require_permutation(graph: Graph) -> None:

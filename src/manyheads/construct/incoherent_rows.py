@@ -107,7 +107,7 @@ def incoherent(
     Raises:
         InputError: The graph is no permutation, every row is zero, or a size is below 1.
     """
-    require_sizes(key_width=key_width, matching_size=1 if matching_size is None else matching_size)
+    require_sizes(problem, key_width=key_width, matching_size=1 if matching_size is None else matching_size, seed=seed)
     require_permutation(problem.graph)
     if isinstance(signatures, Bernoulli) and signatures.p > LARGEST_P:
         _warn(f"Theorem B.5 takes Bernoulli signatures with p ≤ 1/20, not {signatures.p:g}")

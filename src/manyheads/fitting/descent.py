@@ -18,7 +18,9 @@ from jaxtyping import Float32, Float64
 from numpy import ndarray
 
 from manyheads._native import Finding, Fitting32
+from manyheads.errors import InputError
 from manyheads.fitting.options import Descent, FitProgress, Phase
+from manyheads.numbers import require_memory
 from manyheads.problem.graph import Graph
 
 # query and key, each (heads, d_model, key_width), and the threshold
@@ -76,6 +78,10 @@ class Engine:
         self.progress = progress
         self.begun = time.monotonic() if begun is None else begun
         self.deadline = deadline
+        padded = heads * -(-key_width // 16) * 16  # the engine's rows are whole vectors
+        needed = 4 * graph.items * (padded * (5 + threads) + 2 * heads * key_width + 2 * rows.shape[1])
+        needed += 64 * heads * key_width * rows.shape[1]
+        require_memory(needed, f"a fit of {heads:,} heads of width {key_width:,} over {graph.items:,} items")
         self._fitting = Fitting32(graph.row_starts, graph.targets, rows, heads, key_width, threads)
 
     def run(self, weights: Weights, *, warm: bool = False) -> DescentResult:
@@ -117,16 +123,13 @@ class Engine:
             length = max(length, round(BETWEEN_LOOKS / descent.share))
         while done < len(rates):
             left = max(0.0, self.deadline - time.monotonic())  # a burst without time left still makes one survey
-            burst = self._fitting.burst(
-                rates[done : done + length],
-                descent.beta1,
-                descent.beta2,
-                descent.weight,
-                self.ratio,
-                descent.share,
-                left,
-                until_open,
-            )
+            part = rates[done : done + length]
+            try:
+                burst = self._fitting.burst(
+                    part, descent.beta1, descent.beta2, descent.weight, self.ratio, descent.share, left, until_open
+                )
+            except RuntimeError as error:  # the system starts no further thread
+                raise InputError(str(error)) from None
             done += burst.steps
             # a burst looks before each step, so its last finding is of the weights before the last step, unless it
             # ended early
@@ -186,6 +189,7 @@ SHRUNK = 0.3  # factor on the weights of a failed attempt
 
 def random_start(d_model: int, *, heads: int, key_width: int, seed: int) -> Weights:
     """Normal weights, for scores of standard deviation SCALE² on rows of length one."""
+    require_memory(48 * heads * d_model * key_width, f"weights of {heads:,} heads of width {key_width:,}")
     rng = np.random.default_rng(seed)
     query, key = rng.standard_normal((2, heads, d_model, key_width)) * (SCALE * key_width**-0.25)
     return query, key, THRESHOLD

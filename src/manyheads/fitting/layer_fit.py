@@ -19,6 +19,7 @@ from manyheads.fitting.options import FitOptions, FitProgress, suitable_descent
 from manyheads.fitting.shapes import Band, most_heads, narrowest_band, require_possible
 from manyheads.layer.layer import Layer
 from manyheads.layer.rules import MAX, SOFTMAX
+from manyheads.numbers import check_numbers
 from manyheads.problem.problem import Problem
 
 CHAIN = 6  # attempts from one random start; all but the first start from the shrunk weights of the last
@@ -71,9 +72,7 @@ def fit(problem: Problem, *, heads: int, key_width: int, options: FitOptions, st
     >>> fitted.certificate.verdict, fitted.layer.key_budget
     ('holds', 12)
     """
-    for name, value in (("heads", heads), ("key width", key_width)):
-        if value < 1:
-            raise InputError(f"the {name} must be at least 1, not {value}")
+    check_numbers(heads=heads, key_width=key_width, key_budget=heads * key_width)
     require_possible(problem, key_budget=heads * key_width)
     descent = options.descent or suitable_descent(problem.items, problem.d_model)
     inner = MappedProblem.of(problem, options)

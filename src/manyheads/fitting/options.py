@@ -11,6 +11,7 @@ import numpy as np
 
 from manyheads.errors import InputError
 from manyheads.fitting.folding import Map
+from manyheads.identity import normalise_numbers
 from manyheads.layer.rules import MAX, SOFTMAX, Rule, rule_named
 from manyheads.problem.problem import ContextLength
 
@@ -48,6 +49,9 @@ class Descent:
     weight: float = 3.0
     widen: int = 200
     share: float = 1.0
+
+    def __post_init__(self) -> None:
+        normalise_numbers(self, steps="fit_steps")
 
     def rates(self, *, warm: bool = False) -> list[float]:
         """The learning rate of every step. A warm start nearly fits already, so its rates are smaller.
@@ -180,11 +184,7 @@ class FitOptions:
         object.__setattr__(self, "rule", rule_named(self.rule))
         if self.rule not in FIT_RULES:
             raise InputError(f"fit makes layers of the rule max or softmax, not '{self.rule}'")
-        for name, value in (("number of restarts", self.restarts), ("number of workers", self.workers)):
-            if value is not None and value < 1:
-                raise InputError(f"the {name} must be at least 1, not {value}")
-        if self.time_limit is not None and not self.time_limit > 0:
-            raise InputError(f"the time limit must be a positive number of seconds, not {self.time_limit:g}")
+        normalise_numbers(self)
 
     def threads(self, items: int) -> int:
         """The number of threads that share each step of a fit of one shape.

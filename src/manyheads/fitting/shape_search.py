@@ -13,6 +13,7 @@ from itertools import chain
 import numpy as np
 
 from manyheads.certificate import Certificate
+from manyheads.errors import InputError
 from manyheads.fitting.descent import (
     DescentResult,
     Engine,
@@ -83,7 +84,12 @@ class FitSearch:
             try:
                 while time.monotonic() < self.deadline:
                     while len(running) < self.workers and (shape := next(shapes, None)) is not None:
-                        running.add(pool.submit(self._attempt, *shape, self.options.seed + serial))
+                        try:
+                            running.add(pool.submit(self._attempt, *shape, self.options.seed + serial))
+                        except RuntimeError:  # the system starts no further thread
+                            raise InputError(
+                                f"this machine does not start {self.workers} threads: use fewer workers"
+                            ) from None
                         serial += 1
                     if not running:
                         break

@@ -24,6 +24,7 @@ from manyheads.bounds import (
 )
 from manyheads.errors import InputError
 from manyheads.layer.rules import MAX, SOFTMAX, Rule, rule_named
+from manyheads.numbers import check_numbers
 from manyheads.planning.guarantee import Guarantee, guarantee
 from manyheads.planning.prediction import (
     CALIBRATED,
@@ -36,7 +37,6 @@ from manyheads.planning.prediction import (
     predict,
     split,
 )
-from manyheads.problem.graph import MOST_ITEMS
 from manyheads.problem.graph_kinds import PERMUTATION_SLOPE, RELATION_SLOPE
 
 BITS = 16.0  # bits of a weight in most stored models
@@ -148,7 +148,8 @@ def plan(
     """
     rule = rule_named(rule)
     _check_sizes(items, relations, d_model, embedding)
-    _check_options(items, rule, context_length, max_degree=max_degree, multiple=multiple, key_heads=key_heads)
+    check_numbers(max_degree=max_degree, multiple=multiple, key_heads=key_heads, bits=bits)
+    _check_options(items, rule, context_length)
     is_permutation = _is_permutation(items, relations, max_degree, permutation)
     sizes = {"items": items, "relations": relations, "d_model": d_model}
     predicted = predict(**sizes, rule=rule, context_length=context_length)
@@ -207,10 +208,9 @@ def check_counts(*, items: int, relations: int) -> None:
     Raises:
         InputError: There are fewer than 2 items, too many items, or more relations than ordered pairs.
     """
+    check_numbers(items=items, relations=relations)
     if items < 2:
         raise InputError(f"relations are between at least 2 items, not {items}")
-    if items > MOST_ITEMS:
-        raise InputError(f"graphs are counted for up to {MOST_ITEMS:,} items, not for {items:,}")
     pairs = items * (items - 1)
     if not 1 <= relations <= pairs:
         raise InputError(f"{relations} relations do not fit {items} items, which have {pairs} ordered pairs")
@@ -298,17 +298,14 @@ def _softmax_notes(rule: Rule, context_length: int | None, best: Split) -> list[
 
 
 def _check_sizes(items: int, relations: int, d_model: int, embedding: Float32[ndarray, "items d_model"] | None) -> None:
-    if d_model < 1:
-        raise InputError(f"d_model must be at least 1, not {d_model}")
+    check_numbers(d_model=d_model)
     check_counts(items=items, relations=relations)
     if embedding is not None and embedding.shape != (items, d_model):
         raise InputError(f"the embedding has the shape {embedding.shape}, the plan is for ({items}, {d_model})")
 
 
-def _check_options(items: int, rule: Rule, context_length: int | None, **at_least_one: int | None) -> None:
-    for name, value in at_least_one.items():
-        if value is not None and value < 1:
-            raise InputError(f"{name} must be at least 1, not {value}")
+def _check_options(items: int, rule: Rule, context_length: int | None) -> None:
+    check_numbers(context_length=context_length)
     if rule is SOFTMAX and context_length is None:
         raise InputError("under softmax a plan is for contexts of a length: give the context length")
     if rule not in (MAX, SOFTMAX):

@@ -18,8 +18,8 @@ from manyheads.bounds.inverse import (
     relations_by_freedom,
     relations_by_paper,
 )
-from manyheads.errors import InputError
 from manyheads.layer.rules import MAX, Rule, rule_named
+from manyheads.numbers import check_numbers
 from manyheads.planning.advice import BITS, Plan, check_counts
 from manyheads.planning.guarantee import one_each_objection
 from manyheads.problem.graph_kinds import PERMUTATION_SLOPE, RELATION_SLOPE
@@ -154,8 +154,7 @@ def d_model_needed(
     13
     """
     check_counts(items=items, relations=relations)
-    if key_budget < 1:
-        raise InputError(f"key_budget must be at least 1, not {key_budget}")
+    check_numbers(key_budget=key_budget, bits=bits)
     sizes = {"items": items, "relations": relations, "key_budget": key_budget}
     is_permutation = relations == items if permutation is None else permutation
     return WidthNeeded(

@@ -7,6 +7,7 @@ allows, not what the model knows. `measure_weights` measures how far the model's
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ from manyheads.bounds import Architecture, Neighbour, Shape, neighbours
 from manyheads.bounds.inverse import relations_by_bits, relations_by_freedom, relations_by_paper
 from manyheads.errors import InputError
 from manyheads.files.model_files import read_model_weights
+from manyheads.numbers import HEADS
 from manyheads.planning.advice import BITS
 from manyheads.planning.architectures import architecture as architecture_named
 from manyheads.problem.incoherence import IncoherenceProfile, incoherence_profile
@@ -314,8 +316,9 @@ def effective_rank(spectrum: Float64[ndarray, " n"]) -> float:
 def _splits(shape: Shape) -> list[Shape]:
     """The query budget in every number of heads that divides it, none wider than d_model."""
     budget = shape.query_budget
+    small = [divisor for divisor in range(1, math.isqrt(budget) + 1) if budget % divisor == 0]
     return [
         Shape(d_model=shape.d_model, heads=heads, key_width=budget // heads)
-        for heads in range(1, budget + 1)
-        if budget % heads == 0 and (budget // heads <= shape.d_model or heads == shape.heads)
+        for heads in sorted({*small, *(budget // divisor for divisor in small)})
+        if heads == shape.heads or (budget // heads <= shape.d_model and heads <= HEADS.most)
     ]

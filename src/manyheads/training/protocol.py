@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
 from manyheads.errors import InputError
-from manyheads.identity import check_ranges, normalise_numbers
+from manyheads.identity import normalise_numbers
 
 if TYPE_CHECKING:
     from manyheads.layer.rules import Rule
@@ -80,13 +80,6 @@ class Protocol:
 
     def __post_init__(self) -> None:
         normalise_numbers(self)
-        check_ranges(
-            self,
-            counts=("steps", "validate_every", "validation_contexts", "test_contexts", "patience"),
-            positive=("sharpness", "epsilon"),
-            not_negative=("learning_rate", "weight_decay", "positive_weight", "initial_scale"),
-            below_one=("beta1", "beta2"),
-        )
         if self.precision not in get_args(Precision):
             raise InputError(f"unknown precision '{self.precision}': choose from {', '.join(get_args(Precision))}")
         if isinstance(self.positive_weight, str) and self.positive_weight != "balanced":

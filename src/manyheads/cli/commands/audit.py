@@ -15,8 +15,6 @@ from manyheads.cli.options.option_types import (
     Picture,
     Whole,
     check_pictures,
-    require_at_least,
-    require_seed,
 )
 from manyheads.cli.render.answer import Answer, shown_files
 from manyheads.errors import InputError
@@ -54,8 +52,6 @@ class AuditCommand:
         from manyheads.cli.render.progress import progress
         from manyheads.planning.model_audit import audit, measure_weights
 
-        require_at_least(2, items=self.items)
-        require_seed(seed=self.seed)
         if self.picture is not None and self.weights is None:
             raise InputError("--picture draws the measured geometry: give --weights")
         check_pictures([self.picture], force=self.force)

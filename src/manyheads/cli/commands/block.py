@@ -19,9 +19,7 @@ from manyheads.cli.options.option_types import (
     Json,
     KeyWidth,
     Output,
-    require_at_least,
     require_ending,
-    require_seed,
 )
 from manyheads.cli.options.token_options import TokenOptions
 from manyheads.cli.render.answer import Answer, in_heads, pairs_table, shown_files
@@ -145,8 +143,6 @@ class BlockCommand:
         """Refuse, before the work, files that cannot be written after it."""
         from manyheads.files import check_writable
 
-        require_seed(seed=self.seed)
-        require_at_least(1, seeds=self.seeds, threads=self.threads)
         require_ending("--output", self.output, (".safetensors",))
         if self.output is not None:
             check_writable(self.output, force=self.force)

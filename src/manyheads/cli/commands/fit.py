@@ -15,9 +15,6 @@ from manyheads.cli.options.option_types import (
     LengthRange,
     Outputs,
     parse_context_length,
-    require_at_least,
-    require_seed,
-    require_time,
 )
 from manyheads.cli.options.problem_options import ProblemOptions, RuleName
 from manyheads.cli.render.answer import Answer, pairs_table, shown_files
@@ -31,7 +28,6 @@ if TYPE_CHECKING:
     from manyheads.problem.problem import ContextLength, Problem
 
 MapName = Literal["auto", "none", "whiten", "project", "project+whiten"]
-MOST_WORKERS = 1024
 PROFILE_BLOCK = 16
 MAP_HELP = (
     "A linear map of the embedding, folded into the weights: whiten it, project its mean direction out, or both. auto "
@@ -237,12 +233,6 @@ class FitCommand:
             raise InputError("--smallest and --key-budget try until their time is up: --restarts does not go with them")
         if self.warm_start is not None and shape_given:
             raise InputError("--warm-start keeps the shape of its layer: --heads and --key-width do not go with it")
-        counts = ("heads", "key_width", "key_budget", "max_key_budget", "restarts", "steps", "workers")
-        require_at_least(1, **{name: getattr(self, name) for name in counts})
-        require_seed(seed=self.seed)
-        require_time(self.time_limit)
-        if self.workers is not None and self.workers > MOST_WORKERS:
-            raise InputError(f"--workers is at most {MOST_WORKERS}, not {self.workers}")
 
 
 def _effort(fitted: FitResult) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from manyheads.cli.options.option_types import Device, Force, Json, Picture, check_pictures, require_at_least
+from manyheads.cli.options.option_types import Device, Force, Json, Picture, check_pictures
 from manyheads.cli.render.answer import Answer, in_heads, shown_files
 
 if TYPE_CHECKING:
@@ -39,7 +39,6 @@ class HeadsCommand:
         from manyheads.block.head_roles import head_work
         from manyheads.files.layer_files import read_block
 
-        require_at_least(1, per_query=self.per_query)
         check_pictures([self.picture], force=self.force)
         block = read_block(self.block)
         work = head_work(block.run, block.weights, block.table, per_query=self.per_query, device=self.device)

@@ -17,7 +17,6 @@ from manyheads.cli.options.option_types import (
     Tensor,
     Whole,
     check_pictures,
-    require_at_least,
 )
 from manyheads.cli.options.problem_options import MaybeEmbeddingWords, MaybeGraphWords, RuleName, load_parts
 from manyheads.cli.render.answer import Answer, shown_files
@@ -30,8 +29,6 @@ if TYPE_CHECKING:
     from manyheads.problem.embedding import Embedding
     from manyheads.problem.graph import Graph
 
-FEWEST_BITS, MOST_BITS = 0.01, 1024.0
-MOST_BUDGET = 10**8
 CONTEXT_LENGTH = 16  # context length of the cost, if none is given
 
 Items = Annotated[Whole, tyro.conf.arg(help="Number of items m; a graph or an embedding says it too.")]
@@ -47,11 +44,6 @@ class StorageOptions:
     rule: RuleName = "max"
     bits: float = 16.0
     """Bits in which a weight is stored; they decide what is impossible."""
-
-    def check(self) -> None:
-        """Refuse a number of bits out of range."""
-        if not FEWEST_BITS <= self.bits <= MOST_BITS:
-            raise InputError(f"--bits is from {FEWEST_BITS:g} to {MOST_BITS:g}, not {self.bits:g}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,8 +82,6 @@ class PlanBudgetCommand:
         from manyheads.layer.rules import rule_named
         from manyheads.planning import AdviceCheck, check_advice, plan
 
-        self.storage.check()
-        require_at_least(1, seeds=self.seeds, context_length=self.context_length)
         stems = [] if self.picture is None else [_suffixed(self.picture, "heads"), _suffixed(self.picture, "map")]
         check_pictures(stems, force=self.force)
         graph, embedding = load_parts(graph=self.graph, embedding=self.embedding, tensor=self.tensor, items=self.items)
@@ -154,7 +144,6 @@ class PlanRelationsCommand:
         from manyheads.layer.rules import rule_named
         from manyheads.planning import relations_that_fit
 
-        self.storage.check()
         _, embedding = load_parts(graph=None, embedding=self.embedding, tensor=self.tensor, items=self.items)
         items, _, d_model = _sizes(self.items, None, self.d_model, None, embedding)
         if d_model is None:
@@ -185,10 +174,6 @@ class PlanWidthCommand:
         from manyheads.layer.rules import rule_named
         from manyheads.planning import d_model_needed
 
-        self.storage.check()
-        require_at_least(1, key_budget=self.key_budget)
-        if self.key_budget > MOST_BUDGET:
-            raise InputError(f"--key-budget is at most {MOST_BUDGET:,}, not {self.key_budget:,}")
         graph, _ = load_parts(graph=self.graph, embedding=None, items=self.items)
         items, relations, _ = _sizes(self.items, self.relations, None, graph, None)
         if relations is None:

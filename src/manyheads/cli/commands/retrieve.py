@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from manyheads.cli.options.option_types import Json, Number, require_at_least, require_seed
+from manyheads.cli.options.option_types import Json, Number
 from manyheads.cli.render.answer import Answer, in_heads, pairs_table, shown_notes
 from manyheads.errors import InputError
 
@@ -87,9 +87,6 @@ class RetrieveCommand:
         return Answer(facts, shown, yes=found.verdict == "stands")
 
     def _check(self) -> None:
-        names = ("retrieve", "context_length", "input_width", "sequences")
-        require_at_least(1, **{name: getattr(self, name) for name in names})
-        require_seed(seed=self.seed)
         if (self.inverse_temperature is None) == (self.error is None):
             raise InputError("give either --inverse-temperature or --error")
         if self.task == "max-and-min" and self.subset is not None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from manyheads.cli.options.option_types import Labels, Tensor, refuse, require_seed
+from manyheads.cli.options.option_types import Labels, Tensor, refuse
 from manyheads.errors import InputError
 from manyheads.layer.rules import RULES
 from manyheads.problem.embedding_kinds import EMBEDDING_KINDS, EmbeddingKind, embedding_family
@@ -131,7 +131,6 @@ def load_parts(
     Raises:
         InputError: Words are neither a file nor a kind, or an option has no use.
     """
-    require_seed(graph_seed=graph_seed, embedding_seed=embedding_seed)
     draws_graph = graph is not None and names_graph(graph)
     draws_embedding = embedding is not None and names_embedding(embedding)
     if not draws_graph:
