@@ -5,9 +5,11 @@
 - `laws`: key budgets that training needed, and the degrees-of-freedom law.
 - `inverse`: relations that fit a shape, and the d_model that a key budget needs.
 - `shape`: the query–key channel of a layer, its cost, and its numbers in other papers.
+- `bits`: bits per weight, the unit of layers and thresholds.
 - `head_bounds`: bounds of the second paper, on the number of heads for retrieval.
 """
 
+from manyheads.bounds.bits import BitsPerWeight, bits_per_weight
 from manyheads.bounds.head_bounds import RetrievalBounds, retrieval_bounds, retrieval_exponent, retrieval_length
 from manyheads.bounds.laws import (
     constraint_positives,
@@ -26,20 +28,26 @@ from manyheads.bounds.lower import (
     ln_binomial,
     ln_graphs,
     ln_permutations,
+    log2_labellings,
+    log2_share,
     margin_key_budget,
     permutation_margin,
     regime,
     softmax_margin_key_budget,
+    unconditional,
+    unconditional_key_budget,
 )
 from manyheads.bounds.shape import Architecture, Neighbour, Shape, neighbours
 
 __all__ = [
     "Architecture",
+    "BitsPerWeight",
     "Neighbour",
     "Regime",
     "RetrievalBounds",
     "Shape",
     "bit_key_budget",
+    "bits_per_weight",
     "constraint_positives",
     "constraint_share",
     "family_key_budget",
@@ -50,6 +58,8 @@ __all__ = [
     "ln_binomial",
     "ln_graphs",
     "ln_permutations",
+    "log2_labellings",
+    "log2_share",
     "margin_key_budget",
     "neighbours",
     "paper_heads",
@@ -60,4 +70,6 @@ __all__ = [
     "retrieval_exponent",
     "retrieval_length",
     "softmax_margin_key_budget",
+    "unconditional",
+    "unconditional_key_budget",
 ]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 from manyheads.bounds.laws import constraint_positives, freedom_needed, freedom_split
-from manyheads.bounds.lower import LN2, ln_graphs
+from manyheads.bounds.lower import LN2, ln_graphs, log2_labellings
 from manyheads.bounds.shape import Shape
 from manyheads.errors import InputError
 from manyheads.problem.graph import MOST_ITEMS
@@ -32,8 +32,31 @@ def relations_by_bits(shape: Shape, *, items: int, bits: float = 16.0) -> int:
     Raises:
         InputError: There are fewer than 2 items, or too many.
     """
+    return _relations_within(bits * (shape.parameters + 1) * LN2, items)
+
+
+def relations_by_labellings(shape: Shape, *, items: int) -> int:
+    """The largest m' for which layers of a shape may hold every graph, whatever their weights (`log2_labellings`).
+
+    With one relation more, at least one graph is impossible for real weights of any size, under the rules max and sum.
+
+    Args:
+        shape: The query–key channel of the layer.
+        items: m, at least 2.
+
+    Returns:
+        m', at most the number of ordered pairs.
+
+    Raises:
+        InputError: There are fewer than 2 items, or too many.
+    """
+    sizes = {"d_model": shape.d_model, "heads": shape.heads, "key_width": shape.key_width, "key_heads": shape.groups}
+    return _relations_within(float(log2_labellings(items=items, **sizes)) * LN2, items)
+
+
+def _relations_within(room: float, items: int) -> int:
+    """The largest m' with ln C(m(m − 1), m') ≤ room; all pairs if half of them are allowed."""
     pairs = _pairs(items)
-    room = bits * (shape.parameters + 1) * LN2
     most = _largest(lambda relations: float(ln_graphs(items=items, relations=relations)) <= room, pairs // 2)
     return pairs if most == pairs // 2 else most
 

@@ -153,6 +153,92 @@ def softmax_margin_key_budget(
     return np.maximum(0.0, (np.asarray(ln_family) - threshold) / (2 * positive(d_model, "d_model") * a_weight))
 
 
+def log2_labellings(
+    *, items: Given, d_model: Given, heads: Given, key_width: Given, key_heads: Given | None = None
+) -> Reals:
+    """log2 of at most how many graphs the layers of one shape hold over one embedding: p·log2(8e·h·m²/p), at most m².
+
+    Real weights of any size, any threshold and any margin, for the rules max and sum. Warren's theorem: N polynomials
+    of degree at most 2 in p variables, N ≥ p, have at most (8e·N/p)^p sign patterns. The scores minus the threshold
+    are N = h·m² such polynomials. A change of basis inside each key head leaves g·(d·d_k − d_k²) of its weights, so
+    p = h·d·d_k + g·(d·d_k − d_k²) + 1 with g key heads (docs/reference/laws.md, section 1).
+
+    Args:
+        items: m, at least 1.
+        d_model: Width of the embedding.
+        heads: h, at least 1.
+        key_width: d_k; a width above d_model adds nothing.
+        key_heads: g, the number of key heads; None stands for `heads`.
+
+    Returns:
+        The logarithm; below m² where some graph over the items cannot be held.
+
+    Raises:
+        InputError: A size is not a positive whole number.
+    """
+    sizes = {"items": items, "d_model": d_model, "heads": heads, "key_width": key_width}
+    m, d, h, width = (positive(whole(value, name), name) for name, value in sizes.items())
+    width, groups = np.minimum(width, d), h if key_heads is None else positive(key_heads, "key_heads")
+    polynomials, variables = h * m * m, h * d * width + groups * (d * width - width * width) + 1
+    patterns = variables * np.log2(8 * math.e * polynomials / variables)
+    return np.minimum(m * m, np.where(variables <= polynomials, patterns, m * m))
+
+
+def log2_share(ln_family: Given, *, items: Given, d_model: Given, heads: Given, key_width: Given) -> Reals:
+    """log2 of at most the share of a family of graphs that layers of one shape hold over one embedding, at most 0.
+
+    No assumption on the weights. Below 0 the shape cannot hold every graph of the family, and a graph that is drawn
+    uniformly from the family is held by some layer of the shape with at most this probability.
+
+    Args:
+        ln_family: ln|𝒢|, in nats (`ln_graphs`, `ln_permutations`).
+        items, d_model, heads, key_width: As for `log2_labellings`.
+
+    Returns:
+        The logarithm, at most 0.
+
+    Raises:
+        InputError: A size is not a positive whole number.
+    """
+    held = log2_labellings(items=items, d_model=d_model, heads=heads, key_width=key_width)
+    return np.minimum(0.0, held - np.asarray(ln_family) / LN2)
+
+
+def unconditional(*, items: Given, relations: Given, d_model: Given, heads: Given, key_width: Given) -> Reals:
+    """`log2_share` over all loop-free graphs with m' relations.
+
+    >>> float(unconditional(items=512, relations=512, d_model=16, heads=4, key_width=1)) < -1000  # at most 2^−1000
+    True
+    """
+    family = ln_graphs(items=items, relations=relations)
+    return log2_share(family, items=items, d_model=d_model, heads=heads, key_width=key_width)
+
+
+def unconditional_key_budget(ln_family: float, *, items: int, d_model: int) -> int:
+    """The smallest D_K at which layers may hold every graph of a family, whatever the weights, heads and key widths.
+
+    Of all splits of a key budget, heads of width 1 have the most polynomials and the most variables.
+
+    Args:
+        ln_family, items, d_model: As for `log2_share`.
+
+    Returns:
+        D_K, at least 1. With less, at least one graph of the family is impossible.
+
+    Raises:
+        InputError: A size is not a positive whole number.
+
+    >>> unconditional_key_budget(float(ln_permutations(512)), items=512, d_model=16)
+    8
+    """
+    low, high = 0, items * items  # at m² heads the bound allows every graph
+    while high - low > 1:
+        middle = (low + high) // 2
+        share = log2_share(ln_family, items=items, d_model=d_model, heads=middle, key_width=1)
+        low, high = (low, middle) if share >= 0 else (middle, high)
+    return high
+
+
 def permutation_margin(d_model: Given) -> Reals:
     """About the largest normalised margin of a permutation layer on Gaussian unit rows, 1/(2·d_model).
 

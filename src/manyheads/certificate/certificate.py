@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
+from manyheads.bounds.bits import BitsPerWeight, bits_per_weight
 from manyheads.layer.layer import Layer
 from manyheads.layer.rules import Rule
 from manyheads.problem.graph import Graph
@@ -71,6 +72,7 @@ class Certificate:
     false_pairs: int  # other pairs that are wrong (softmax: a lower bound)
     open_pairs: int  # pairs neither proved nor refuted
     witness: Witness | None
+    bits_per_weight: BitsPerWeight  # of the graph's family, over the weights of W_Q and W_K
 
     @property
     def holds(self) -> bool:
@@ -92,6 +94,7 @@ class Certificate:
             ("threshold", f"{self.threshold:.6g}, window {low:.6g} … {high:.6g}{'' if low < high else ' (empty)'}"),
             ("margin", f"{self.margin:.3g} (normalised {self.normalised_margin:.3g}), rounding {self.rounding:.2g}"),
             ("pairs", f"{self.missed} missed, {self.false_pairs} false, {self.open_pairs} open of {self.items**2}"),
+            ("bits per weight", str(self.bits_per_weight)),
         ]
         if self.witness is not None:
             source, target = self.witness.labels
@@ -103,7 +106,7 @@ class Certificate:
 
     def lines(self) -> list[str]:
         """The certificate for a person: the verdict, and a line for each matter."""
-        return [f"{self.verdict}: {self.reason}", *(f"{name:<11}{text}" for name, text in self.rows())]
+        return [f"{self.verdict}: {self.reason}", *(f"{name:<17}{text}" for name, text in self.rows())]
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
@@ -138,6 +141,7 @@ def conclude(layer: Layer, problem: Problem, lengths: tuple[int, int] | None, ev
         false_pairs=evidence.false_pairs,
         open_pairs=evidence.open_pairs,
         witness=evidence.witness,
+        bits_per_weight=bits_per_weight(problem.graph, weights=layer.weights),
     )
 
 
