@@ -124,6 +124,25 @@ def d_model_by_bits(*, items: int, relations: int, key_budget: int, bits: float 
     return max(1, math.ceil(needed))
 
 
+def d_model_by_labellings(*, items: int, relations: int, key_budget: int) -> int:
+    """The smallest d_model at which layers with D_K may hold every graph, whatever their weights and heads.
+
+    Args:
+        items: m.
+        relations: m'.
+        key_budget: D_K, as heads of width 1, the split to which the bound allows the most (`log2_labellings`).
+
+    Returns:
+        d_model, at least 1 and at most WIDEST.
+
+    Raises:
+        InputError: The relations do not fit the items.
+    """
+    needed = float(ln_graphs(items=items, relations=relations)) / LN2
+    shape = {"items": items, "heads": key_budget, "key_width": 1}
+    return WIDEST - _largest(lambda less: log2_labellings(d_model=WIDEST - less, **shape) >= needed, WIDEST - 1)
+
+
 def d_model_by_freedom(*, items: int, relations: int, key_budget: int) -> int | None:
     """The smallest d_model for which one split of D_K into heads has enough degrees of freedom.
 
