@@ -20,13 +20,13 @@ BY_COMMAND = {
 }
 
 
-def argument_texts(docstring: str) -> dict[str, str]:
-    """The texts of the Args section of a docstring, by name.
+def attribute_texts(docstring: str) -> dict[str, str]:
+    """The texts of the Attributes section of a docstring, by name.
 
-    >>> argument_texts("Title.\\n\\n    Args:\\n        one: In two\\n            lines.\\n        two: In one.\\n")
-    {'one': 'In two lines.', 'two': 'In one.'}
+    >>> attribute_texts("Title.\\n\\n    Attributes:\\n        one: In two\\n            lines.\\n        two: One.\\n")
+    {'one': 'In two lines.', 'two': 'One.'}
     """
-    section = re.split(r"\n\s*Args:\n", docstring)[1]
+    section = re.split(r"\n\s*Attributes:\n", docstring)[1]
     section = re.split(r"\n\s*\n", section)[0]
     entries = re.findall(r"^ {8}(\w+): (.*(?:\n {9,}.*)*)", section, flags=re.MULTILINE)
     return {name: " ".join(text.split()) for name, text in entries}
@@ -34,7 +34,7 @@ def argument_texts(docstring: str) -> dict[str, str]:
 
 def _optional_fields() -> list[tuple[str, Any, Any]]:
     """The protocol's fields, each None where it was not given."""
-    texts, types = argument_texts(Protocol.__doc__ or ""), get_type_hints(Protocol)
+    texts, types = attribute_texts(Protocol.__doc__ or ""), get_type_hints(Protocol)
     made = []
     for constant in fields(Protocol):
         text, _, default = texts[constant.name].partition(" None: ")  # how the protocol explains a default of None
