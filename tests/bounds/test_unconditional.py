@@ -1,4 +1,4 @@
-"""The bound without bits or margin: against high precision, exact counts of tiny layers, samples, and certified layers."""
+"""The bound without bits or margin: against high precision, exact counts, samples, and certified layers."""
 
 from __future__ import annotations
 

@@ -1,15 +1,21 @@
 """Bounds and laws: plain functions of the sizes, given by keyword; each states its unit, condition and source.
 
-- `lower`: key budgets that are impossible, and the number of graphs that decides it.
+- `graph_counts`: the number of graphs of a family, and bits per weight, the unit of layers and thresholds.
+- `lower`: key budgets that are impossible, by the number of graphs.
 - `upper`: key budgets that a construction reaches.
 - `laws`: key budgets that training needed, and the degrees-of-freedom law.
 - `inverse`: relations that fit a shape, and the d_model that a key budget needs.
 - `shape`: the query–key channel of a layer, its cost, and its numbers in other papers.
-- `bits`: bits per weight, the unit of layers and thresholds.
 - `head_bounds`: bounds of the second paper, on the number of heads for retrieval.
 """
 
-from manyheads.bounds.bits import BitsPerWeight, bits_per_weight
+from manyheads.bounds.graph_counts import (
+    BitsPerWeight,
+    bits_per_weight,
+    ln_binomial,
+    ln_graphs,
+    ln_permutations,
+)
 from manyheads.bounds.head_bounds import RetrievalBounds, retrieval_bounds, retrieval_exponent, retrieval_length
 from manyheads.bounds.laws import (
     constraint_positives,
@@ -25,9 +31,6 @@ from manyheads.bounds.lower import (
     bit_key_budget,
     family_key_budget,
     graph_bit_key_budget,
-    ln_binomial,
-    ln_graphs,
-    ln_permutations,
     log2_labellings,
     log2_share,
     margin_key_budget,

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from manyheads.bounds.graph_counts import LN2, ln_graphs
 from manyheads.bounds.laws import constraint_positives, freedom_needed, freedom_split
-from manyheads.bounds.lower import LN2, ln_graphs, log2_labellings
+from manyheads.bounds.lower import log2_labellings
 from manyheads.bounds.shape import Shape
 from manyheads.errors import InputError
 from manyheads.problem.graph import MOST_ITEMS

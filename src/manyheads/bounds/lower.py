@@ -2,7 +2,8 @@
 
 A layer has 2·d_model·D_K weights and a threshold. The bounds count the labellings of the ordered pairs that these
 numbers can produce, and the graphs that need different labellings. They hold for every rule and for contexts of 2 items
-or more. They are statements about a family of graphs: at least one graph of the family needs the bound, not every one.
+or more; the bound without bits or margin holds for the rules max and sum. They are statements about a family of graphs:
+at least one graph of the family needs the bound, not every one.
 """
 
 from __future__ import annotations
@@ -12,81 +13,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy.special import gammaln, xlogy
 
-from manyheads.bounds.arguments import Given, Reals, Wholes, positive, whole
+from manyheads.bounds.arguments import Given, Reals, positive, whole
+from manyheads.bounds.graph_counts import LN2, ln_graphs, ln_permutations
 from manyheads.errors import InputError
-from manyheads.problem.graph import MOST_ITEMS
-
-LN2 = float(np.log(2.0))
-DIRECT = 32  # with fewer relations ln C(n, k) is a sum of k logarithms, with more it is Stirling's series
-
-
-def ln_graphs(*, items: Given, relations: Given, loops: bool = False) -> Reals:
-    """ln C(N, m'), where C(N, m') is the number of graphs with m' relations among N ordered pairs (Sec. 9).
-
-    The relative error is below 10^−14. Differences of log-gamma functions would lose every digit where m is large.
-
-    Args:
-        items: m, from 1 to 2^31 − 1.
-        relations: m', from 0 to N.
-        loops: Whether an item may relate to itself: N = m² instead of m·(m − 1).
-
-    Returns:
-        The logarithm, in nats.
-
-    Raises:
-        InputError: A number is not whole, or out of its range.
-
-    >>> round(float(np.exp(ln_graphs(items=4, relations=3))))  # C(12, 3)
-    220
-    """
-    m, k = whole(items, "items"), whole(relations, "relations")
-    if (m < 1).any() or (m > MOST_ITEMS).any():
-        raise InputError("graphs are counted for 1 to 2^31 − 1 items")
-    pairs = m * m if loops else m * (m - 1)
-    if (k < 0).any() or (k > pairs).any():
-        worst = np.argmax(np.broadcast_to((k < 0) | (k > pairs), np.broadcast_shapes(k.shape, pairs.shape)))
-        wrong, most = np.broadcast_arrays(k, pairs)
-        raise InputError(f"{wrong.flat[worst]} relations do not fit into {most.flat[worst]} ordered pairs")
-    return ln_binomial(n=pairs, k=k)
-
-
-def ln_permutations(items: Given) -> Reals:
-    """ln m!, where m! is the number of permutation graphs of m items.
-
-    Args:
-        items: m, whole numbers.
-
-    Returns:
-        The logarithms, in nats.
-
-    Raises:
-        InputError: A number is not whole.
-    """
-    return np.asarray(gammaln(whole(items, "items") + 1.0))
-
-
-def ln_binomial(*, n: Given, k: Given) -> Reals:
-    """ln C(n, k), in nats.
-
-    For k, n − k ≥ 32: k·ln(n/k) − (n − k)·log1p(−k/n) + ½·ln(n/(2πk(n − k))) and the remainders of Stirling's series, a
-    sum without cancellation. Otherwise: the product of (n − i)/(i + 1) over i < k.
-
-    Args:
-        n: Whole numbers below 2^63.
-        k: Whole numbers from 0 to n.
-
-    Returns:
-        The logarithms.
-
-    Raises:
-        InputError: A number is not whole.
-    """
-    total, chosen = np.broadcast_arrays(whole(n, "n"), whole(k, "k"))
-    fewer = np.minimum(chosen, total - chosen)
-    direct, series = _product(total, np.minimum(fewer, DIRECT)), _stirling(total, np.maximum(fewer, DIRECT))
-    return np.where(fewer < DIRECT, direct, series)
 
 
 def family_key_budget(ln_family: Given, *, d_model: Given, bits: Given) -> Reals:
@@ -216,6 +146,16 @@ def log2_share(ln_family: Given, *, items: Given, d_model: Given, heads: Given, 
 
 def unconditional(*, items: Given, relations: Given, d_model: Given, heads: Given, key_width: Given) -> Reals:
     """`log2_share` over all loop-free graphs with m' relations.
+
+    Args:
+        items, d_model, heads, key_width: As for `log2_labellings`.
+        relations: m', from 0 to m·(m − 1).
+
+    Returns:
+        The logarithm, at most 0. Below 0 the shape cannot hold every such graph, whatever its weights.
+
+    Raises:
+        InputError: A size is not a positive whole number, or the relations do not fit the items.
 
     >>> float(unconditional(items=512, relations=512, d_model=16, heads=4, key_width=1)) < -1000  # at most 2^−1000
     True
@@ -353,24 +293,3 @@ def bit_key_budget(*, items: int, relations: int, d_model: int, bits: int, permu
         raise InputError(f"{items} items have between 0 and {items**2} relations, not {relations}")
     family = ln_permutations(items) if permutation else ln_graphs(items=items, relations=relations, loops=True)
     return max(1, int(np.ceil(family_key_budget(family, d_model=d_model, bits=bits))))
-
-
-def _product(n: Wholes, k: Wholes) -> Reals:
-    total = np.zeros(n.shape)
-    for i in range(DIRECT):
-        chosen = i < k
-        total += np.where(chosen, np.log(np.where(chosen, n - i, 1) / (i + 1.0)), 0.0)
-    return total
-
-
-def _stirling(n: Wholes, k: Wholes) -> Reals:
-    n = np.maximum(n, 2 * k)  # valid also where the product is used instead
-    rest = n - k
-    main = xlogy(k, n / k) - rest * np.log1p(-(k / n))
-    return main + 0.5 * np.log(n / k / rest / (2 * math.pi)) + _remainder(n) - _remainder(k) - _remainder(rest)
-
-
-def _remainder(n: Wholes) -> Reals:
-    """ln n! minus Stirling's approximation; after four terms the error is 10^−16 at n = 32."""
-    x = 1.0 / n
-    return x * (1 / 12 - x * x * (1 / 360 - x * x * (1 / 1260 - x * x / 1680)))

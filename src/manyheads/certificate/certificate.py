@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from manyheads.bounds.bits import BitsPerWeight, bits_per_weight
+from manyheads.bounds.graph_counts import BitsPerWeight, bits_per_weight
 from manyheads.layer.layer import Layer
 from manyheads.layer.rules import Rule
 from manyheads.problem.graph import Graph
@@ -82,6 +82,7 @@ class Certificate:
         false_pairs: Number of other pairs that are wrong (softmax: a lower bound).
         open_pairs: Number of pairs neither proved nor refuted.
         witness: A pair that is wrong, or None.
+        bits_per_weight: Of the graph's family, over the weights of W_Q and W_K.
     """
 
     verdict: Verdict
@@ -102,7 +103,7 @@ class Certificate:
     false_pairs: int
     open_pairs: int
     witness: Witness | None
-    bits_per_weight: BitsPerWeight  # of the graph's family, over the weights of W_Q and W_K
+    bits_per_weight: BitsPerWeight
 
     @property
     def holds(self) -> bool:

@@ -139,7 +139,7 @@ def log2_regular_graphs(items: int, degree: int) -> float:
 
     C(m − 1, r)^(2m)/C(m(m − 1), m·r)·e^(−½), the asymptotic count (Canfield and McKay 2005 with loops; Greenhill and
     McKay 2009 without). Counted one by one for m ≤ 8 and every r < m − 1, it is too low by at most 0.17 bits at m = 4,
-    0.09 bits at m = 8. Degree 1 counts as all m! permutations: a graph of degree 1 without loops is one of them.
+    0.09 bits at m = 8.
 
     Args:
         items: m, at least 2.
@@ -151,8 +151,6 @@ def log2_regular_graphs(items: int, degree: int) -> float:
     >>> round(log2_regular_graphs(7, 3), 2), round(math.log2(1_975_560), 2)  # the second: counted one by one
     (20.82, 20.91)
     """
-    if degree == 1:
-        return log2_permutations(items)
     pairs = items * (items - 1)
     nats = 2 * items * _ln_choices(items - 1, degree) - _ln_choices(pairs, items * degree) - 0.5
     return max(0.0, nats / math.log(2))

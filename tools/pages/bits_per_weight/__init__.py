@@ -1,4 +1,4 @@
-"""The page on bits per weight: certified and trained layers, one head at its transition, and other papers, in one unit."""
+"""The page on bits per weight: layers that are certified or trained, one head, and other papers in one unit."""
 
 from tools.pages.bits_per_weight.measurement import PARTS, measure
 from tools.pages.bits_per_weight.pictures import figures

@@ -1,6 +1,6 @@
 """Find the smallest d_model at which one head holds a permutation; all other rows are those of other pages.
 
-Where docs/data/one-head.csv has rows, the page reads them instead of these. The tables bits-per-weight-real and
+Where the table one-head has rows, the page reads them instead of these. The tables bits-per-weight-real and
 bits-per-weight-neighbours are typed in from the page, or the paper, that their rows name.
 """
 

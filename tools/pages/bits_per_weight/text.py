@@ -8,11 +8,12 @@ from statistics import median
 
 from manyheads.bounds import bits_per_weight, log2_labellings
 from tools.pages.capacity_floor.text import Problem, summarise
-from tools.pages.rows import Row, Tables, fill, machine_text, matching, table
+from tools.pages.rows import DATA, Row, Tables, fill, machine_text, matching, table
 
+HEAD_PAGE = "one-head"  # the table of the page on one head, which has more seeds and sizes than the rows here
 TABLES = (
+    *([HEAD_PAGE] if (DATA / f"{HEAD_PAGE}.csv").exists() else []),
     "capacity_floor",
-    "one-head",
     "bits-per-weight-one-head",
     "bits-per-weight-real",
     "bits-per-weight-neighbours",
@@ -31,10 +32,8 @@ def points(tables: Tables, measured: Mapping[Problem, int | None] | None = None)
     """
     found = []
     for floor in summarise(tables["capacity_floor"], measured):
-        family, items, degree = floor["family"], floor["items"], floor["degree"]
-        words, group = f"permutation:{items}", PERMUTATIONS
-        if family == "regular":
-            words, group = f"regular:{items}:{degree}", REGULAR
+        group = REGULAR if floor["family"] == "regular" else PERMUTATIONS
+        words = f"regular:{floor['items']}:{floor['degree']}"
         found.append(_point(group, words, floor["d_model"], certified=floor["floor"], trained=floor["measured"]))
     found += [_point(ONE_HEAD, *one) for one in transitions(tables)]
     for row in tables["bits-per-weight-real"]:
@@ -45,8 +44,8 @@ def points(tables: Tables, measured: Mapping[Problem, int | None] | None = None)
 
 
 def transitions(tables: Tables) -> list[tuple[str, int, float]]:
-    """Words of the family, the smallest d_model at which one head holds the graphs of half of the seeds, its width."""
-    rows = [row for row in tables["one-head"] or tables["bits-per-weight-one-head"] if ":" in _words(row)]
+    """Words of each family, the smallest d_model at which one head holds its graph (the middle seed), and its D_K."""
+    rows = [row for row in tables.get(HEAD_PAGE) or tables["bits-per-weight-one-head"] if ":" in _words(row)]
     found = []
     for words, group in groupby(sorted(rows, key=lambda row: (row["relations"], _words(row))), key=_words):
         own = list(group)
@@ -98,6 +97,7 @@ def page(tables: Tables) -> str:
         "certified": _range([point["certified_bits"] for point in many]),
         "trained": _range([point["trained_bits"] for point in both]),
         "ratios": _range(ratios),
+        "gap": f"{median(point['most_bits'] / point['certified_bits'] for point in many):.0f}",
         "points": len(both),
         "one_head": _range([point["certified_bits"] for point in heads]) if heads else "not measured",
         "real": " and ".join(f"{point['certified_bits']:.2f}" for point in real),

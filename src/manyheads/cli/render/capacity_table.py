@@ -119,9 +119,8 @@ def _fails(capacity: Capacity, point: Point) -> bool:
 
 def problem_facts(problem: StoredProblem) -> dict[str, object]:
     """A problem and its threshold."""
-    bits = problem.bits_per_weight and asdict(problem.bits_per_weight)
-    counts = {"seeds": problem.seeds, "runs": problem.runs}
-    return {"run": problem.fields, **asdict(problem.threshold), "bits_per_weight": bits, **counts}
+    facts = {"run": problem.fields, **asdict(problem.threshold), "seeds": problem.seeds, "runs": problem.runs}
+    return facts | {"bits_per_weight": problem.bits_per_weight and asdict(problem.bits_per_weight)}
 
 
 def law_facts(law: MeasuredLaw, experiment: Experiment) -> dict[str, object]:
