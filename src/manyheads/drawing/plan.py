@@ -61,7 +61,8 @@ def draw_capacity_map(rows: CapacityMap) -> Figure:
             axis.fill_between(x, likely, limit, color=ORANGE, alpha=0.25, linewidth=0, label="above the law")
             axis.fill_between(x, limit, top, color=VERMILLION, alpha=0.45, linewidth=0, label="impossible, 16 bits")
             axis.plot(x, likely, color=GREEN)
-            axis.plot(x, rows.unconditional[index], color=BLACK, linestyle="--", label="impossible above, any weights")
+            proved = np.where(rows.unconditional[index] < pairs, rows.unconditional[index], np.nan)
+            axis.plot(x, proved, color=BLACK, linestyle="--", label="impossible above, any real weights")
             axis.set(xscale="log", yscale="log", ylim=(bottom, top), xlim=(x[0], x[-1]), title=f"D_K = {budget}")
             axis.set_xticks([tick for tick in (16, 32, 64, 128, 256, 512, 1024, 2048, 4096) if tick <= x[-1]])
             axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
@@ -71,7 +72,7 @@ def draw_capacity_map(rows: CapacityMap) -> Figure:
         for axis in axes[1]:
             axis.set_xlabel("d_model")
         handles, labels = axes[0, 0].get_legend_handles_labels()
-        figure.legend(handles[::-1], labels[::-1], loc="outside lower center", ncols=4)
+        figure.legend(handles[::-1], labels[::-1], loc="outside lower center", ncols=3)
         figure.suptitle(f"What one layer holds among {rows.items:,} items", x=0.01, ha="left", fontsize=11)
     return figure
 
