@@ -98,7 +98,8 @@ def test_the_capacities_in_a_store(capsys: pytest.CaptureFixture[str]) -> None:
     for found in facts["problems"]:
         run, bits = found["run"], found["bits_per_weight"]
         assert bits["weights"] == 2 * run["d_model"] * found["key_budget"]
-        assert bits["family"] == f"permutations of {run['items']} items"
+        kind = "2-regular graphs" if run["graph"] == "regular" else "permutations"
+        assert bits["family"] == f"{kind} of {run['items']} items"
     assert f" {bits['value']:.3g}\n" in said
 
 

@@ -140,8 +140,12 @@ def d_model_by_labellings(*, items: int, relations: int, key_budget: int) -> int
         InputError: The relations do not fit the items.
     """
     needed = float(ln_graphs(items=items, relations=relations)) / LN2
-    shape = {"items": items, "heads": key_budget, "key_width": 1}
-    return WIDEST - _largest(lambda less: log2_labellings(d_model=WIDEST - less, **shape) >= needed, WIDEST - 1)
+
+    def enough(d_model: int) -> bool:
+        held = log2_labellings(items=items, d_model=d_model, heads=key_budget, key_width=1)
+        return float(held) >= needed
+
+    return WIDEST - _largest(lambda less: enough(WIDEST - less), WIDEST - 1)
 
 
 def d_model_by_freedom(*, items: int, relations: int, key_budget: int) -> int | None:
