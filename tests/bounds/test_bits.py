@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -85,13 +86,14 @@ def test_loops_count() -> None:
 def test_kinds_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     """A kind that says nothing counts by its items and relations; one that counts itself is believed."""
     monkeypatch.setattr("manyheads.problem.graph_kinds.GRAPH_KINDS", kinds := dict(GRAPH_KINDS))
-    ring = {
-        "draw": lambda items, *, seed: Graph(items, np.arange(items), np.roll(np.arange(items), 1)),
-        "relations": lambda items: items,
-        "label": "rings",
-    }
-    register_graph_kind(GraphKind(name="ring", **ring))
-    register_graph_kind(GraphKind(name="known-ring", **ring, log2_graphs=lambda items: math.log2(items)))
+    ring = GraphKind(
+        name="ring",
+        draw=lambda items, *, seed: Graph(items, np.arange(items), np.roll(np.arange(items), 1)),
+        relations=lambda items: items,
+        label="rings",
+    )
+    register_graph_kind(ring)
+    register_graph_kind(replace(ring, name="known-ring", log2_graphs=lambda items: math.log2(items)))
     assert "ring" in kinds
     assert bits_per_weight("ring:12", weights=5).family == "graphs of 12 items and 12 relations"
     known = bits_per_weight("known-ring:8", weights=6)

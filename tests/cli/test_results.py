@@ -6,6 +6,7 @@ import csv
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet
 import pytest
@@ -28,7 +29,7 @@ def _a_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         sweep(tiny([17]), store, trainer=Sabotaged())
 
 
-def told(words: list[str], capsys: pytest.CaptureFixture[str]) -> dict[str, list[dict[str, object]]]:
+def told(words: list[str], capsys: pytest.CaptureFixture[str]) -> dict[str, list[dict[str, Any]]]:
     main(["results", *words, "--json"])
     return json.loads(capsys.readouterr().out)
 

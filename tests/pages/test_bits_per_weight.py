@@ -57,7 +57,7 @@ def test_the_picture_shows_every_point(tmp_path: Path) -> None:
         own = sorted((p["log2_graphs"], p[name]) for p in matching(found, group=group) if p[name])
         np.testing.assert_allclose(sorted(map(tuple, shown[label])), own)
     assert len(shown["no layer holds more, proved"]) == len(found)
-    lines = sorted({float(line.get_ydata()[0]) for line in axis.get_lines()})
+    lines = sorted({float(np.asarray(line.get_ydata())[0]) for line in axis.get_lines()})
     assert lines == sorted({float(row["bits"]) for row in tables["bits-per-weight-neighbours"]})
     save(figure, tmp_path / "bits")
 
