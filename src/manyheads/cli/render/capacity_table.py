@@ -21,6 +21,7 @@ from manyheads.capacity import (
     threshold,
 )
 from manyheads.cli.render.answer import pairs_table, shown_files, shown_notes
+from manyheads.text import shown_text
 
 
 def capacity_facts(capacity: Capacity) -> dict[str, object]:
@@ -130,7 +131,7 @@ def shown_problems(found: Sequence[Experiment], goal: Goal) -> list[RenderableTy
     """For each experiment a row a problem, then a row a law."""
     shown: list[RenderableType] = []
     for experiment in found or [Experiment({}, (), ())]:
-        shown += [Text(), Text(experiment.words, style="bold")] if experiment.differs else []
+        shown += [Text(), Text(shown_text(experiment.words), style="bold")] if experiment.differs else []
         shown.append(_problems(experiment.problems, goal))
         if experiment.laws:
             shown += [Text(), _laws(experiment.laws)]
@@ -150,7 +151,7 @@ def _problems(found: Sequence[StoredProblem], goal: Goal) -> Table:
         answer = ("none", "", "", "") if best.key_budget is None else (
             best.key_budget, _range(best.low, best.high), best.heads, _range(best.heads_low, best.heads_high)
         )  # fmt: skip
-        table.add_row(*map(str, (*cells, *answer)))
+        table.add_row(*map(shown_text, (*cells, *answer)))
     return table
 
 
