@@ -39,6 +39,7 @@ def main() -> int:
         if not _interrupted:
             raise
     _finished = True
+    signal.setitimer(signal.ITIMER_REAL, 0)  # a Ctrl-C that waits has no work left to end
     return code
 
 

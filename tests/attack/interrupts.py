@@ -29,6 +29,7 @@ FAILURES = ("traceback", "hang", "exit code", "several lines", "files")
 SMALL = ["--graph", "permutation:32", "--embedding", "gaussian:16"]
 READ = ["--graph", "../graph.csv", "--embedding", "../rows.npy"]
 TRIO = ["-o", "layer.safetensors", "--save-graph", "graph.csv", "--save-embedding", "rows.npy"]
+BLOCK = ["block", "--embedding", "gaussian:8", "--items", "16", "--context-length", "4"]
 
 
 @dataclass(frozen=True)
@@ -70,8 +71,7 @@ CASES: Mapping[str, Case] = {
         files("paper.md", "r.jsonl.gz"),
     ),
     "block": Case(
-        ["block", "--embedding", "gaussian:8", "--items", "16", "--heads", "1", "--key-width", "4", "--steps", "50"]
-        + ["--context-length", "4", "-o", "block.safetensors"],
+        [*BLOCK, "--heads", "1", "--key-width", "4", "--steps", "50", "-o", "block.safetensors"],
         files("block.safetensors"),
     ),
     "retrieve": Case(["retrieve", "--error", "0.1", "--sequences", "200"]),
@@ -122,10 +122,10 @@ def outcome(name: str, directory: Path, number: int, code: int, said: str) -> tu
         return "files", str(sorted(found))
     if number == signal.SIGINT and code in (130, -signal.SIGINT):
         kind = "interrupted"
-    elif code == -number:
-        kind = "ended"
+    elif code in (0, 1):
+        kind = "finished"
     else:
-        kind = "finished" if code in (0, 1) else "exit code"
+        kind = "ended" if code == -number else "exit code"
     if "Traceback" in said or "Error" in said:
         in_python = "manyheads/cli" not in said and "manyheads/__main__.py" not in said
         return ("python" if in_python else "traceback"), said

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 from collections import Counter
@@ -11,7 +10,7 @@ from pathlib import Path
 
 from attack.interrupts import FAILURES, ROOT, attack
 
-COUNT = 8
+COUNT = 6
 
 
 def test_signals_at_random_moments() -> None:
@@ -30,7 +29,8 @@ time.sleep({length})
 
 def with_module(tmp_path: Path, text: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """`manyheads --version` where the import of tyro, the first large module, does something else before."""
-    (tmp_path / "tyro.py").write_text(text)
+    real = f"\nimport sys\nsys.path.remove({str(tmp_path)!r})\ndel sys.modules['tyro']\nimport tyro\n"
+    (tmp_path / "tyro.py").write_text(text + real)
     search = os.pathsep.join([str(tmp_path), str(ROOT / "src")])
     return subprocess.run(
         [sys.executable, "-m", "manyheads", "--version"],
@@ -45,7 +45,8 @@ def test_ctrl_c_in_an_import_waits_for_its_end(tmp_path: Path) -> None:
     """An exception inside an import can become another one; here it would be an ImportError."""
     wrapped = "try:\n    " + SLOW.format(delay=0.05, length=0.3).strip().replace("\n", "\n    ")
     done = with_module(tmp_path, f"{wrapped}\nexcept KeyboardInterrupt:\n    raise ImportError from None\n")
-    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+    assert done.returncode == 130
+    assert done.stderr in ("", "manyheads: interrupted\n")
 
 
 def test_a_second_ctrl_c_ends_an_import(tmp_path: Path) -> None:
@@ -56,17 +57,17 @@ def test_a_second_ctrl_c_ends_an_import(tmp_path: Path) -> None:
 
 def test_ctrl_c_in_a_destructor_is_not_lost(tmp_path: Path) -> None:
     text = """
-import os, signal, sys, time, types
+import builtins, os, signal, time
 class Late:
     def __del__(self):
         os.kill(os.getpid(), signal.SIGINT)
         time.sleep(0.01)
-import importlib.metadata
-def version(name):
+def once(*words, real=print, **options):
+    builtins.print = real
     late = Late()
     del late
     time.sleep(30)
-importlib.metadata.version = version
+builtins.print = once
 """
     done = with_module(tmp_path, text)
     assert (done.returncode, done.stdout) == (130, "")
@@ -74,7 +75,8 @@ importlib.metadata.version = version
 
 
 def test_an_ignored_ctrl_c_stays_ignored() -> None:
-    line = 'trap "" INT; "$0" -c "import signal, manyheads.__main__ as m; m.signal.raise_signal(2); print(m.main())" --version'
+    code = "import signal; from manyheads.__main__ import main; main(); signal.raise_signal(2); print('went on')"
+    line = f'trap "" INT; "$0" -c "{code}" --version'
     done = subprocess.run(
         ["bash", "-c", line, sys.executable],
         capture_output=True,
@@ -82,4 +84,4 @@ def test_an_ignored_ctrl_c_stays_ignored() -> None:
         env=os.environ | {"PYTHONPATH": str(ROOT / "src")},
     )
     assert done.stdout.startswith("manyheads "), done.stderr
-    assert signal.SIGINT == 2
+    assert done.stdout.endswith("went on\n")
