@@ -1,4 +1,4 @@
-"""Text that others wrote (labels, names, paths, rows): shown, never obeyed. One function escapes for each border."""
+"""Text that others wrote (labels, names, paths, rows): made safe, by one function for each border."""
 
 from __future__ import annotations
 

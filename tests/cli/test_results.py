@@ -117,7 +117,7 @@ def test_no_law_goes_through_two_rules(capsys: pytest.CaptureFixture[str]) -> No
         (["--status", "convergd"], "there is no status 'convergd': did you mean converged?"),
         (["--store", "nowhere.db"], "there is no store at nowhere.db"),
         (["--store", "text.db"], "not a manyheads store"),
-        (["--limit", "0"], "--limit is at least 1"),
+        (["--limit", "0"], "--limit is a whole number from 1"),
         (["--output", "all.xlsx"], "--output must end in .csv, .jsonl or .parquet"),
         (["--output", "nowhere/all.csv"], "no directory"),
         (["--output", "all.csv", "--capacity"], "leave --capacity out"),

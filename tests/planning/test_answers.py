@@ -63,7 +63,7 @@ def test_the_d_model_needed_is_that_of_the_laws() -> None:
     for items, relations, key_budget, says in (
         (4, 13, 4, "13 relations do not fit 4 items"),
         (1, 1, 4, "at least 2 items, not 1"),
-        (4, 4, 0, "key_budget must be at least 1, not 0"),
+        (4, 4, 0, "key_budget is a whole number from 1"),
     ):
         with pytest.raises(InputError, match=says):
             answers.d_model_needed(items=items, relations=relations, key_budget=key_budget)

@@ -277,21 +277,21 @@ SENTENCES = [
     ("absent.gguf", None, [], "absent.gguf does not exist"),
     ("bad.gguf", "GGUF and then nothing", [], "bad.gguf is not a GGUF file, or is truncated"),
     ("bad.safetensors", b"\xff" * 40, [], "bad.safetensors is not a safetensors file, or its header is damaged"),
-    ("gpt2", None, ["--items", "1"], "--items is at least 2, not 1"),
+    ("gpt2", None, ["--items", "1"], "relations are between at least 2 items, not 1"),
     (
         "gpt2",
         None,
         ["--items", "10000000000"],
-        "graphs are counted for up to 2,147,483,647 items, not for 10,000,000,000",
+        "--items is a whole number from 1 to 2,147,483,647, not 10,000,000,000",
     ),
-    ("bare.safetensors", BARE, ["--key-width", "0"], "a head is at least 1 wide, not 0"),
-    ("bare.safetensors", BARE, ["--key-width", "-4"], "a head is at least 1 wide, not -4"),
+    ("bare.safetensors", BARE, ["--key-width", "0"], "--key-width is a whole number from 1 to 16,777,216, not 0"),
+    ("bare.safetensors", BARE, ["--key-width", "-4"], "--key-width is a whole number from 1 to 16,777,216, not -4"),
     ("config.json", {**CONFIG, "kv_lora_rank": 512}, [], "has multi-head latent attention, whose keys are of low rank"),
     ("config.json", {**CONFIG, "qk_rope_head_dim": 64}, [], "config.json has multi-head latent attention"),
     ("gpt2", None, ["--key-width", "4"], "--key-width does not apply"),
     ("gpt2", None, ["--picture", "x"], "give --weights"),
     ("gpt2", None, ["--weights", "x.txt"], "its name must end in .safetensors or .gguf"),
-    ("gpt2", None, ["--seed", "-1"], "--seed is a whole number from 0 on"),
+    ("gpt2", None, ["--seed", "-1"], "--seed is a whole number from 0 to"),
 ]
 
 

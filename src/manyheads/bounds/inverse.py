@@ -9,7 +9,7 @@ from manyheads.bounds.laws import constraint_positives, freedom_needed, freedom_
 from manyheads.bounds.lower import LN2, ln_graphs
 from manyheads.bounds.shape import Shape
 from manyheads.errors import InputError
-from manyheads.problem.graph import MOST_ITEMS
+from manyheads.numbers import check_numbers
 from manyheads.problem.graph_kinds import RELATION_SLOPE
 
 WIDEST = 2**20  # the largest d_model that is considered
@@ -32,6 +32,7 @@ def relations_by_bits(shape: Shape, *, items: int, bits: float = 16.0) -> int:
     Raises:
         InputError: There are fewer than 2 items, or too many.
     """
+    check_numbers(bits=bits)
     pairs = _pairs(items)
     room = bits * (shape.parameters + 1) * LN2
     most = _largest(lambda relations: float(ln_graphs(items=items, relations=relations)) <= room, pairs // 2)
@@ -56,12 +57,14 @@ def relations_by_freedom(shape: Shape, *, items: int) -> int:
     most = _pairs(items) // 2
     about = float(shape.heads * items**2 * constraint_positives(shape.freedom / items**2))
     guess = min(most, round(about))
-    # the inverse is exact to 1e-12, which leaves the last relation undecided
-    while guess < most and _fits(items, guess + 1, shape):
-        guess += 1
-    while guess > 0 and not _fits(items, guess, shape):
-        guess -= 1
-    return guess
+    # The inverse is exact to 1e-12, which leaves the last relations undecided: widen a range around it, then bisect.
+    reach, low, high = 1, guess, guess
+    while low > 0 and not _fits(items, low, shape):
+        low, reach = max(0, low - reach), 2 * reach
+    reach = 1
+    while high < most and _fits(items, high + 1, shape):
+        high, reach = min(most, high + reach), 2 * reach
+    return low + _largest(lambda more: more == 0 or _fits(items, low + more, shape), high - low)
 
 
 def relations_by_paper(shape: Shape, *, items: int, slope: float = RELATION_SLOPE) -> int:
@@ -97,6 +100,7 @@ def d_model_by_bits(*, items: int, relations: int, key_budget: int, bits: float 
     Raises:
         InputError: The relations do not fit the items.
     """
+    check_numbers(key_budget=key_budget, bits=bits)
     needed = (float(ln_graphs(items=items, relations=relations)) / (LN2 * bits) - 1) / (2 * key_budget)
     return max(1, math.ceil(needed))
 
@@ -116,6 +120,7 @@ def d_model_by_freedom(*, items: int, relations: int, key_budget: int) -> int | 
         InputError: A size is not positive.
     """
 
+    check_numbers(key_budget=key_budget)
     # A split h·d_k ≤ D_K has h ≤ √D_K or d_k ≤ √D_K. In the second case the largest head count needs the least freedom.
     root = math.isqrt(key_budget)
     heads = sorted({*range(1, root + 1), *(key_budget // width for width in range(1, root + 1))})
@@ -141,6 +146,7 @@ def d_model_by_paper(*, items: int, relations: int, key_budget: int, slope: floa
     Returns:
         d_model, at least 1.
     """
+    check_numbers(items=items, relations=relations, key_budget=key_budget)
     return max(1, math.ceil(slope * relations * math.log2(items) / key_budget))
 
 
@@ -149,10 +155,9 @@ def _fits(items: int, relations: int, shape: Shape) -> bool:
 
 
 def _pairs(items: int) -> int:
+    check_numbers(items=items)
     if items < 2:
         raise InputError(f"relations are between at least 2 items, not {items}")
-    if items > MOST_ITEMS:
-        raise InputError(f"graphs are counted for up to {MOST_ITEMS:,} items, not for {items:,}")
     return items * (items - 1)
 
 

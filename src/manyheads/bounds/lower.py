@@ -1,8 +1,8 @@
-"""Lower bounds on the key budget (Sec. 9): budgets below which no weights work. The number of graphs decides.
+"""Lower bounds on the key budget (Sec. 9): below such a budget no weights work. They follow from the number of graphs.
 
 A layer has 2·d_model·D_K weights and a threshold. The bounds count the labellings of the ordered pairs that these
 numbers can produce, and the graphs that need different labellings. They hold for every rule and for contexts of 2 items
-or more. They are statements about a family of graphs: at least one graph of the family needs the bound, not every one.
+or more. They are statements about a family of graphs: at least one graph of the family needs the bound. Others may not.
 """
 
 from __future__ import annotations
@@ -53,7 +53,17 @@ def ln_graphs(*, items: Given, relations: Given, loops: bool = False) -> Reals:
 
 
 def ln_permutations(items: Given) -> Reals:
-    """ln m!, where m! is the number of permutation graphs of m items, in nats."""
+    """ln m!, where m! is the number of permutation graphs of m items.
+
+    Args:
+        items: m, whole numbers.
+
+    Returns:
+        The logarithms, in nats.
+
+    Raises:
+        InputError: A number is not whole.
+    """
     return np.asarray(gammaln(whole(items, "items") + 1.0))
 
 
@@ -83,7 +93,7 @@ def family_key_budget(ln_family: Given, *, d_model: Given, bits: Given) -> Reals
     """The bit budget: D_K ≥ (log2|𝒢|/b − 1)/(2·d_model), with b bits in every weight and in the threshold (Sec. 9).
 
     Exact: b·(2·d_model·D_K + 1) bits produce at most 2^(b·(2·d_model·D_K + 1)) labellings, and every graph of the
-    family 𝒢 needs its own.
+    family 𝒢 needs its own labelling.
 
     Args:
         ln_family: ln|𝒢|, in nats (`ln_graphs`, `ln_permutations`).
@@ -128,9 +138,9 @@ def margin_key_budget(
 def softmax_margin_key_budget(
     ln_family: Given, *, d_model: Given, heads: Given, margin: Given, query_norm: Given, key_norm: Given
 ) -> Reals:
-    """The same for the rule softmax: ln|𝒢| ≤ 2·d·D_K·ln(1 + 3·R_U·R_V/(2γ)) + ln(1 + 3h/(2γ)), on contexts of 2.
+    """The bound for the rule softmax: ln|𝒢| ≤ 2·d·D_K·ln(1 + 3·R_U·R_V/(2γ)) + ln(1 + 3h/(2γ)), on contexts of 2.
 
-    A larger scale of the weights changes what softmax computes, so the norms of the weights enter. Rows have length 1.
+    The scale of the weights changes the softmax, so the bound depends on their norms. Rows have length 1.
 
     Args:
         ln_family: ln|𝒢|, in nats.
@@ -158,18 +168,34 @@ def permutation_margin(d_model: Given) -> Reals:
 
     An estimate, not a bound: the scores of the m targets are at least 2γ above all others, and a form A with ‖A‖_F ≤ 1
     cannot produce a larger distance.
+
+    Args:
+        d_model: Width of the embedding.
+
+    Returns:
+        The estimate of γ.
+
+    Raises:
+        InputError: A width is not positive.
     """
     return 1 / (2 * positive(d_model, "d_model"))
 
 
 @dataclass(frozen=True)
 class Regime:
-    """One of the three regimes of Sec. 9, and how D_K must grow in it."""
+    """One of the three regimes of Sec. 9, and how D_K must grow in it.
+
+    Attributes:
+        name: The name of the regime.
+        form: The formula of the growth.
+        growth: The value of `form`: D_K = Ω(growth).
+        exponent: ε of m' = m^(2 − ε) in the sparse regime, else None.
+    """
 
     name: str
     form: str
-    growth: float  # value of `form`: D_K = Ω(growth)
-    exponent: float | None = None  # ε of m' = m^(2 − ε), in the sparse regime
+    growth: float
+    exponent: float | None = None
 
 
 def regime(*, items: int, relations: int, d_model: int, dense_above: float = 0.125) -> Regime:
@@ -218,7 +244,7 @@ def graph_bit_key_budget(*, items: Given, relations: Given, d_model: Given, bits
 def bit_key_budget(*, items: int, relations: int, d_model: int, bits: int, permutation: bool = False) -> int:
     """The bit budget as a whole number, over all permutations of the items or over all graphs, loops allowed.
 
-    The hardest graph of the family needs this D_K under every embedding, whatever method finds the weights. A single
+    The hardest graph of the family needs this D_K under every embedding, for every method that finds weights. A single
     graph may need less.
 
     Args:

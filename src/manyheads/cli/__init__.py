@@ -13,7 +13,7 @@ from typing import Any
 import tyro
 
 from manyheads.cli.commands import COMMANDS, QUESTIONS, command_class
-from manyheads.cli.option_errors import explain, unknown_word
+from manyheads.cli.option_errors import check_options, explain, unknown_word
 from manyheads.cli.render.answer import Answer, Collector, Command, json_value, rendered, say, tell
 from manyheads.errors import InputError
 
@@ -22,7 +22,8 @@ heads should its key budget be split?
 
 Every command prints a table, or JSON with --json, and exits with 0 for yes,
 1 for no (any verdict but "holds"), 2 for bad input and 130 after Ctrl-C.
-`manyheads COMMAND --help` explains a command, `manyheads --version` this."""
+`manyheads COMMAND --help` explains a command, and `manyheads --version`
+prints the version."""
 MARKERS = (tyro.conf.FlagCreatePairsOff, tyro.conf.DisallowNone)
 
 
@@ -30,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command.
 
     Args:
-        argv: The words after `manyheads`; those of this process where None.
+        argv: The words after `manyheads`; None: the words of this process.
 
     Returns:
         The exit code: 0 for yes, 1 for no, 2 for bad input, 130 after Ctrl-C.
@@ -81,16 +82,19 @@ def _parse(argv: Sequence[str]) -> Command | None:
 
 
 def _options(name: str, words: Sequence[str]) -> Command | None:
-    """The command with its options; where tyro refuses them, one sentence takes the place of its box."""
+    """The command with its options. If tyro refuses them, one sentence replaces tyro's box of text."""
     kind = command_class(name)
 
     def parse() -> Command:
         return tyro.cli(kind, prog=f"manyheads {name}", args=list(words), config=MARKERS)
 
     try:
-        return _parsed(parse)
+        command: Command | None = _parsed(parse)
     except _RefusalError as refusal:
         raise InputError(explain(name, kind, words, str(refusal))) from None
+    if command is not None:
+        check_options(command)
+    return command
 
 
 def _show_commands(prog: str, names: Sequence[str], description: str) -> None:

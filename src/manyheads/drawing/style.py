@@ -92,7 +92,7 @@ def pack_picture(figure: Figure, path_stem: Path) -> dict[Path, bytes]:
     with look(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph")  # a label in a script that the font does not have
         figure.savefig(png, format="png", metadata={"Software": None})
-        figure.set_layout_engine("none")  # the layout of the PNG is right for the SVG; a second one costs half the time
+        figure.set_layout_engine("none")  # the SVG has the same layout; a second one costs half the time
         figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
     return {path: file.getvalue() for path, file in zip(picture_files(path_stem), (png, svg), strict=True)}
 

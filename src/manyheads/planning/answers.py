@@ -18,8 +18,8 @@ from manyheads.bounds.inverse import (
     relations_by_freedom,
     relations_by_paper,
 )
-from manyheads.errors import InputError
 from manyheads.layer.rules import MAX, Rule, rule_named
+from manyheads.numbers import check_numbers
 from manyheads.planning.advice import BITS, Plan, check_counts
 from manyheads.planning.guarantee import one_each_objection
 from manyheads.problem.graph_kinds import PERMUTATION_SLOPE, RELATION_SLOPE
@@ -39,10 +39,10 @@ class RelationsThatFit:
         impossible_beyond: More relations than this are impossible for at least one graph.
         likely: The degrees-of-freedom law, an estimate for rows like random ones.
         paper_law: The paper's law for graphs that are no permutations, solved for the relations.
-        guaranteed: Relations with a proof; None where there is none.
+        guaranteed: Relations with a proof; None if there is no proof.
         guaranteed_by_heads: Whether the proof has one relation for each head; otherwise it has one for each dimension
             of the keys.
-        unproved: Why nothing is guaranteed; None where something is.
+        unproved: The reason why nothing is guaranteed; None if something is.
     """
 
     items: int
@@ -89,7 +89,7 @@ def relations_that_fit(
     bits: float = BITS,
     embedding: Float32[ndarray, "items d_model"] | None = None,
 ) -> RelationsThatFit:
-    """How many relations fit into given heads.
+    """The number of relations that fit into given heads.
 
     Args:
         shape: The query–key channel of the layer.
@@ -134,7 +134,7 @@ def d_model_needed(
     bits: float = BITS,
     permutation: bool | None = None,
 ) -> WidthNeeded:
-    """What d_model a key budget needs.
+    """The d_model that a key budget needs.
 
     Args:
         items: m, at least 2.
@@ -154,8 +154,7 @@ def d_model_needed(
     13
     """
     check_counts(items=items, relations=relations)
-    if key_budget < 1:
-        raise InputError(f"key_budget must be at least 1, not {key_budget}")
+    check_numbers(key_budget=key_budget, bits=bits)
     sizes = {"items": items, "relations": relations, "key_budget": key_budget}
     is_permutation = relations == items if permutation is None else permutation
     return WidthNeeded(

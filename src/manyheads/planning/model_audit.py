@@ -1,12 +1,13 @@
 """Model audit: the relations that a layer of a real model can hold by its shape, and how random its weights look.
 
 The audit is about one layer, with frozen rows like random ones and the rule max. A layer of a model reads other rows at
-every depth, attends by softmax and shares the work with other layers. So the audit states what the shape of a layer
+every depth, attends by softmax, and other layers hold relations too. So the audit states what the shape of a layer
 allows, not what the model knows. `measure_weights` measures how far the model's rows and heads are from random ones.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,13 +20,14 @@ from manyheads.bounds import Architecture, Neighbour, Shape, neighbours
 from manyheads.bounds.inverse import relations_by_bits, relations_by_freedom, relations_by_paper
 from manyheads.errors import InputError
 from manyheads.files.model_files import read_model_weights
+from manyheads.numbers import HEADS
 from manyheads.planning.advice import BITS
 from manyheads.planning.architectures import architecture as architecture_named
 from manyheads.problem.incoherence import IncoherenceProfile, incoherence_profile
 
 NEAR = 0.05  # a split that holds at most this share of relations less than the best split counts as near it
 REACH = "one layer alone, on frozen rows like random ones, rule max: what the shape allows, not what the model knows"
-SAMPLED_ROWS = 2048  # rows of the embedding of which all pairs are measured
+SAMPLED_ROWS = 2048  # all pairs among this number of rows of the embedding are measured
 SCORED_ROWS = 512  # tokens; each head scores their 262,144 pairs
 PERCENTILES = (1, 25, 50, 75, 99)
 
@@ -236,7 +238,7 @@ def head_geometry(
         layer: Number of the layer.
         query: W_Q of each query head.
         key: W_K of each key head; neighbouring query heads share one.
-        rows: Rows as the layer reads them, behind its norm.
+        rows: Rows as the layer reads them, after its norm.
 
     Yields:
         The geometry of each query head.
@@ -279,7 +281,7 @@ def sampled_rows(
 def normalised(
     rows: Float64[ndarray, "n d_model"], weight: Float32[ndarray, " d_model"] | None, *, centred: bool
 ) -> Float64[ndarray, "n d_model"]:
-    """Rows as a layer reads them, behind its norm.
+    """Rows as a layer reads them, after its norm.
 
     Args:
         rows: Rows of the embedding.
@@ -314,8 +316,9 @@ def effective_rank(spectrum: Float64[ndarray, " n"]) -> float:
 def _splits(shape: Shape) -> list[Shape]:
     """The query budget in every number of heads that divides it, none wider than d_model."""
     budget = shape.query_budget
+    small = [divisor for divisor in range(1, math.isqrt(budget) + 1) if budget % divisor == 0]
     return [
         Shape(d_model=shape.d_model, heads=heads, key_width=budget // heads)
-        for heads in range(1, budget + 1)
-        if budget % heads == 0 and (budget // heads <= shape.d_model or heads == shape.heads)
+        for heads in sorted({*small, *(budget // divisor for divisor in small)})
+        if heads == shape.heads or (budget // heads <= shape.d_model and heads <= HEADS.most)
     ]

@@ -79,7 +79,7 @@ class GraphFamily:
 
     @property
     def seed_words(self) -> tuple[int, ...]:
-        """The words of a seed's key besides the seed: the sizes. A kind without parameters has a 1 in their place."""
+        """The sizes. With the seed, they are the key of the random generator. A kind without parameters has one 1."""
         return (self.items, *(map(seed_word, self.values) if self.values else (1,)))
 
     def __str__(self) -> str:
@@ -94,6 +94,9 @@ GRAPH_KINDS: dict[str, GraphKind] = {}
 
 def register_graph_kind(kind: GraphKind) -> None:
     """Make a kind of graph known to every command.
+
+    Args:
+        kind: The kind.
 
     Raises:
         InputError: The name is taken or has a colon.

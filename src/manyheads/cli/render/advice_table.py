@@ -121,7 +121,7 @@ def shown_width(answer: WidthNeeded) -> list[RenderableType]:
 
 
 def impossible(relations: int, items: int, bits: str) -> str:
-    """What a number of bits rules out: nothing where they leave room for every pair."""
+    """The relations that a number of bits excludes; none if the bits are enough for every pair."""
     if relations == items * (items - 1):
         return f"nothing: {bits} tell all graphs on {items:,} items apart"
     return f"more than {relations:,} relations among {items:,} items: {bits}"

@@ -68,7 +68,7 @@ def rendered(shown: Sequence[RenderableType]) -> str:
     """The tables and lines as text for this terminal: foreign text in them is shown, not obeyed."""
     collector = Collector()
     shown_console(highlight=False, file=collector).print(*shown, sep="\n")
-    # rich fills every line of a table with spaces, which are in the way when a person copies the text
+    # rich fills every line of a table with spaces; they are removed, so that a person can copy the text
     return "\n".join(line.rstrip() for line in collector.getvalue().splitlines())
 
 

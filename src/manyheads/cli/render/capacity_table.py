@@ -100,7 +100,7 @@ def _cells(capacity: Capacity, points: Sequence[Point]) -> tuple[str, ...]:
     whole = [point for point in points if len(point.scores) == capacity.seeds]
     found = threshold(whole, target=capacity.goal.target)
     if found.key_budget is None:
-        # the search of a head count ends where it can no longer be the best
+        # the search of a head count ends when it can no longer be the best
         best = max((point.mean for point in points if point.scores), default=None)
         over = max((point.key_budget for point in points if _fails(capacity, point)), default=None)
         return "?" if over is None else f"over {over}", "", "" if best is None else f"{best:.4f}", ""
@@ -111,7 +111,7 @@ def _cells(capacity: Capacity, points: Sequence[Point]) -> tuple[str, ...]:
 
 
 def _fails(capacity: Capacity, point: Point) -> bool:
-    """Whether the point cannot work: where the search was cut short, the seeds it lacks might score 1."""
+    """Whether the point cannot work. If the search ended early, the missing seeds are assumed to score 1."""
     lacking = 0 if capacity.complete else capacity.seeds - len(point.scores)
     return (float(point.values.sum()) + lacking) / capacity.seeds < capacity.goal.target
 
@@ -128,7 +128,7 @@ def law_facts(law: MeasuredLaw, experiment: Experiment) -> dict[str, object]:
 
 
 def shown_problems(found: Sequence[Experiment], goal: Goal) -> list[RenderableType]:
-    """For each experiment a row a problem, then a row a law."""
+    """For each experiment, a row for each problem, then a row for each law."""
     shown: list[RenderableType] = []
     for experiment in found or [Experiment({}, (), ())]:
         shown += [Text(), Text(shown_text(experiment.words), style="bold")] if experiment.differs else []
