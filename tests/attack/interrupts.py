@@ -173,7 +173,7 @@ def attack(count: int, names: Sequence[str], *, seed: int = 0, span: float | Non
             number = rng.choice([signal.SIGINT] * 4 + [signal.SIGTERM, signal.SIGHUP])
             kind, detail = interrupt(name, place / f"case{case}", number, rng.uniform(0, 1.1 * spans[name]))
             counts[name][kind] += 1
-            if kind in FAILURES:
+            if kind in (*FAILURES, "python"):
                 print(f"case {case}, {name}, signal {number}: {kind}\n{detail}", file=sys.stderr)
     return counts
 

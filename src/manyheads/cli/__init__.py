@@ -67,14 +67,16 @@ def _parse(argv: Sequence[str]) -> Command | None:
     name, *words = argv or [""]
     names = list(COMMANDS)
     if name in ("-h", "--help"):
-        return _show_commands("manyheads", names, DESCRIPTION)
+        _show_commands("manyheads", names, DESCRIPTION)
+        return None
     if name not in COMMANDS:
         raise InputError(unknown_word("command", name, names, see="manyheads --help"))
     if name in QUESTIONS:
         question, *words = words or [""]
         questions = [entry.removeprefix(f"{name} ") for entry in QUESTIONS[name].commands]
         if question in ("-h", "--help"):
-            return _show_commands(f"manyheads {name}", questions, QUESTIONS[name].summary)
+            _show_commands(f"manyheads {name}", questions, QUESTIONS[name].summary)
+            return None
         if question not in questions:
             raise InputError(unknown_word(f"question of {name}", question, questions, see=f"manyheads {name} --help"))
         name = f"{name} {question}"
