@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
+from manyheads.bounds.graph_counts import BitsPerWeight, bits_per_weight
 from manyheads.layer.layer import Layer
 from manyheads.layer.rules import Rule
 from manyheads.problem.graph import Graph
@@ -81,6 +82,7 @@ class Certificate:
         false_pairs: Number of other pairs that are wrong (softmax: a lower bound).
         open_pairs: Number of pairs neither proved nor refuted.
         witness: A pair that is wrong, or None.
+        bits_per_weight: Of the graph's family, over the weights of W_Q and W_K.
     """
 
     verdict: Verdict
@@ -101,6 +103,7 @@ class Certificate:
     false_pairs: int
     open_pairs: int
     witness: Witness | None
+    bits_per_weight: BitsPerWeight
 
     @property
     def holds(self) -> bool:
@@ -122,6 +125,7 @@ class Certificate:
             ("threshold", f"{self.threshold:.6g}, window {low:.6g} … {high:.6g}{'' if low < high else ' (empty)'}"),
             ("margin", f"{self.margin:.3g} (normalised {self.normalised_margin:.3g}), rounding {self.rounding:.2g}"),
             ("pairs", f"{self.missed} missed, {self.false_pairs} false, {self.open_pairs} open of {self.items**2}"),
+            ("bits per weight", str(self.bits_per_weight)),
         ]
         if self.witness is not None:
             source, target = self.witness.labels
@@ -133,7 +137,7 @@ class Certificate:
 
     def lines(self) -> list[str]:
         """The certificate for people: the verdict, and one line for each piece of evidence."""
-        return [f"{self.verdict}: {self.reason}", *(f"{name:<11}{text}" for name, text in self.rows())]
+        return [f"{self.verdict}: {self.reason}", *(f"{name:<17}{text}" for name, text in self.rows())]
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
@@ -168,6 +172,7 @@ def conclude(layer: Layer, problem: Problem, lengths: tuple[int, int] | None, ev
         false_pairs=evidence.false_pairs,
         open_pairs=evidence.open_pairs,
         witness=evidence.witness,
+        bits_per_weight=bits_per_weight(problem.graph, weights=layer.weights),
     )
 
 
