@@ -242,7 +242,7 @@ WORDS = [
     ([*COMPILE, "--smallest", "--matching-size", "0"], "--matching-size is a whole number from 1"),
     ([*COMPILE, "--smallest", "--matching-size", "few"], "--matching-size is a whole number, not 'few'"),
     ([*COMPILE, "--smallest", "--no-certify"], "--no-certify does not go with --smallest"),
-    ([*COMPILE, "--construction", "one-hot"], "construction I reads one-hot items"),
+    ([*COMPILE, "--construction", "one-hot"], "construction I needs one-hot items"),
     ([*COMPILE, "--construction", "one-hot", "--signatures", "signs"], "--signatures is rademacher or bernoulli:P"),
     ([*COMPILE, "--construction", "one-hot", "--signatures", "bernoulli:2"], "between 0 and 1, not at 2"),
     ([*COMPILE, "--construction", "one-hot", "--signatures", "bernoulli"], "is a number, not ''"),

@@ -55,7 +55,7 @@ class Shape:
 
     @property
     def key_budget(self) -> int:
-        """D_K = key_heads · key_width: a key cache stores this many numbers for each position."""
+        """D_K = key_heads · key_width: the number of numbers that a key cache stores for each position."""
         return self.groups * self.key_width
 
     @property

@@ -74,7 +74,7 @@ class Projection:
         return self._bound(a, alpha, self.key_norms, self.key_errors)
 
     def row_errors(self) -> Float64[ndarray, "heads items"]:
-        """The same for every source and its worst target: quick, but loose where one key is far longer than others."""
+        """The same bound for every source and its worst target: quick, but loose if one key is very long."""
         b, beta = self.key_norms.max(axis=1, keepdims=True), self.key_errors.max(axis=1, keepdims=True)
         return self._bound(self.query_norms, self.query_errors, b, beta)
 

@@ -1,4 +1,4 @@
-"""Option errors: one sentence with the nearest valid word where the parser refuses the words of a command."""
+"""Option errors: one sentence with the nearest valid word, if the parser refuses the words of a command."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class Option:
         names: The ways to write it, e.g. ("--output", "-o"); of a place, its name in the help text.
         placed: Whether it is a place, not an option.
         types: The types that a value can have; (bool,) for an option without a value.
-        choices: The words that it can have where they are listed, else none.
-        count: How many values it takes, or None for any number of them.
+        choices: The words that it can have, if they are listed.
+        count: The number of values that it takes; None for any number.
         required: Whether the command needs it.
     """
 
@@ -40,7 +40,7 @@ class Option:
     required: bool
 
     def objection(self, value: str) -> str | None:
-        """Why the value cannot be taken, or None."""
+        """The reason why the value is refused; None if it is accepted."""
         if self.choices and not (NUMBER.fullmatch(value) and float in self.types):
             if value in self.choices:
                 return None
@@ -81,13 +81,13 @@ def unknown_word(what: str, word: str, known: Sequence[str], *, see: str) -> str
 
 
 def explain(name: str, command: type, words: Sequence[str], refusal: str) -> str:
-    """Why the parser refused the words of a command.
+    """The reason why the parser refused the words of a command.
 
     Args:
         name: The command's name, e.g. "plan budget".
         command: The command's dataclass.
         words: The words after the name.
-        refusal: The parser's own text, which is used where no other reason is found.
+        refusal: The parser's own text, used if no other reason is found.
     """
     options = command_options(command)
     known = {spelling: option for option in options if not option.placed for spelling in option.names}

@@ -11,7 +11,7 @@ from manyheads.problem.problem import Problem
 def compressive(problem: Problem, *, key_width: int, seed: int, matching_size: int | None = None) -> Layer:
     """Algorithm 1: split the sources into matchings of d_model relations, one head for each.
 
-    Head k repeats construction I on its matching, behind the approximate inverse Xᵀ of the embedding. The fewer
+    Head k is construction I on its matching, after the approximate inverse Xᵀ of the embedding. The fewer
     relations a head holds, the smaller is the sum of the overlaps between rows in its scores.
 
     Args:

@@ -19,13 +19,13 @@ from manyheads.problem.graph import Graph, Matching
 from manyheads.problem.problem import Problem
 
 # Theorems 4.1, 8.1 and B.9 ask for d_model ≥ c0·ln m with c0 "sufficiently large". The largest of the m²/2 overlaps of
-# Gaussian unit rows is about 2·√(ln m / d_model). A false pair's score holds it undiminished, whatever the matching
+# Gaussian unit rows is about 2·√(ln m / d_model). A false pair's score contains this overlap for every matching
 # size (width_limit.py). With τ = ½·d_k it has to stay below ½, so c0 is 16.
 C0 = 16.0
 
 
 class ConditionWarning(UserWarning):
-    """A theorem's condition is not met. The layer is built all the same; its certificate decides."""
+    """A theorem's condition is not met. The layer is built nevertheless; its certificate decides."""
 
 
 def require_sizes(problem: Problem, *, key_width: int, matching_size: int, seed: int) -> None:
@@ -46,7 +46,7 @@ def require_permutation(graph: Graph) -> None:
 
 
 def warn_if_narrow(problem: Problem) -> None:
-    """Warn where d_model < c0·ln m, the condition that Theorems 4.1, 8.1 and B.9 share."""
+    """Warn if d_model < c0·ln m: Theorems 4.1, 8.1 and B.9 need at least this width."""
     needed = C0 * math.log(problem.items)
     if problem.d_model < needed:
         warnings.warn(

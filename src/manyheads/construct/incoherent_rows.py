@@ -28,7 +28,7 @@ from manyheads.layer.layer import Layer
 from manyheads.problem.incoherence import IncoherenceProfile, realised_profile
 from manyheads.problem.problem import Problem
 
-LARGEST_P = 1 / 20  # Theorem B.5 is stated for Bernoulli signatures up to here
+LARGEST_P = 1 / 20  # Theorem B.5 is stated for Bernoulli signatures up to this p
 
 
 @dataclass(frozen=True)
@@ -97,8 +97,8 @@ def incoherent(
         key_width: d_k, the width of a head, at least 1.
         seed: Decides the signatures.
         matching_size: The most relations of a head, at least 1; by default the choice of `matchings_by_profile`, with a
-            warning where the theorem's condition is not met.
-        signatures: RADEMACHER or Bernoulli(p); Theorem B.5 takes p ≤ 1/20, and a larger p is warned of.
+            warning if the theorem's condition is not met.
+        signatures: RADEMACHER or Bernoulli(p). Theorem B.5 takes p ≤ 1/20; a larger p gives a warning.
         constants: The condition of the theorem, for the choice of the matching size.
 
     Returns:

@@ -39,7 +39,9 @@ def one_hot(problem: Problem, *, seed: int, key_width: int | None = None, signat
     require_sizes(problem, key_width=key_width, matching_size=problem.items, seed=seed)
     require_permutation(problem.graph)
     if not _is_identity(problem.rows):
-        raise InputError("construction I reads one-hot items, an embedding that is the identity; others take II or III")
+        raise InputError(
+            "construction I needs one-hot items, an embedding that is the identity; II and III take others"
+        )
     words = signatures.draw(problem.items, key_width, seed=seed)
     head = de_embed(problem.rows, (problem.graph.sources, problem.graph.targets), words)
     return assemble([head], threshold=signatures.threshold(key_width))

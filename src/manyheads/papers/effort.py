@@ -65,8 +65,8 @@ class Scale:
 
         Args:
             items: m of the point.
-            d_model: of the point.
-            paper: the paper's number of seeds; its two largest points have 3 instead.
+            d_model: d_model of the point.
+            paper: The paper's number of seeds; its two largest points have 3 instead.
 
         Returns:
             The seeds 0, 1, ….
@@ -126,7 +126,7 @@ class Speed:
         """An estimate of the wall time of these runs.
 
         Args:
-            runs: of any kind.
+            runs: Runs of any kind.
             workers: runs at the same time; None means one for each core.
 
         Returns:

@@ -131,11 +131,11 @@ class EmbeddingFamily:
         return self.kind.draw(items, *self.values, seed=seed)
 
     def d_model(self, items: int) -> int:
-        """The width of the rows of an embedding of this many items."""
+        """The width of the rows of an embedding with this number of items."""
         return int(self.values[0]) if D_MODEL in self.kind.parameters else items
 
     def seed_words(self, items: int) -> tuple[int, ...]:
-        """The words of a seed's key besides the seed: the sizes."""
+        """The sizes. With the seed, they are the key of the random generator."""
         return (items, *map(seed_word, self.values))
 
     def __str__(self) -> str:

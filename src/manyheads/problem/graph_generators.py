@@ -57,7 +57,7 @@ def regular_graph(items: int, degree: int, *, seed: int) -> Graph:
 
 
 def _disjoint_matching(taken: Int[ndarray, "items k"], rng: np.random.Generator) -> Int[ndarray, " items"]:
-    """A random permutation without fixed points that gives no item a target it has taken."""
+    """A random permutation without fixed points. It gives no item a target that the item has already (`taken`)."""
     items = np.arange(len(taken))
     matching = rng.permutation(len(items))
     clashing = items[_clash(taken, items, matching)]
@@ -66,14 +66,14 @@ def _disjoint_matching(taken: Int[ndarray, "items k"], rng: np.random.Generator)
             return matching
         if 2 * len(clashing) > len(items):
             break
-        # exchange the targets of a clashing source and of a random other source where neither clashes afterwards
+        # exchange the targets of a clashing source and of a random other source, if neither clashes afterwards
         others = rng.permutation(np.setdiff1d(items, clashing))[: len(clashing)]
         helps = ~_clash(taken, clashing, matching[others]) & ~_clash(taken, others, matching[clashing])
         mended, by = clashing[helps], others[helps]
         matching[mended], matching[by] = matching[by], matching[mended]
         clashing = clashing[~helps]
 
-    # Stuck. Every item has as many allowed targets as any other, and as many allowed sources, so a perfect matching
+    # No exchange helps. All items have equally many allowed targets and allowed sources, so a perfect matching
     # exists (Hall). The algorithm is deterministic, hence the random order of rows and columns.
     from scipy.sparse import csr_array  # takes longer to import than the command line
     from scipy.sparse.csgraph import maximum_bipartite_matching
@@ -181,7 +181,7 @@ def power_law_graph(items: int, relations: int, *, exponent: float, seed: int) -
             for items_by_rank in by_rank
         )
         codes = np.concatenate([codes, (sources * items + targets)[sources != targets]])
-        codes = codes[np.sort(np.unique(codes, return_index=True)[1])]  # repeats dropped, in the order drawn
+        codes = codes[np.sort(np.unique(codes, return_index=True)[1])]  # repeats dropped, order kept
     return Graph(items, *np.divmod(codes[:relations], items))
 
 

@@ -1,4 +1,4 @@
-"""Problem: one graph over one embedding, which an attention layer has to hold. Both are checked here, once."""
+"""Problem: one graph over one embedding. An attention layer has to hold the graph. Both are checked here, once."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """TrainingData: the problem, the messages and the contexts of a run, derived from its seeds and nothing else.
 
 Every draw has a key: numpy's SeedSequence over (purpose, seed, the sizes that shape the draw). So all (heads,
-key_width) of a problem seed meet the same graph, embedding and contexts, whatever the order or the machine.
+key_width) of a problem seed have the same graph, embedding and contexts, in every order and on every machine.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Run: a task, a protocol, a shape and a seed: everything that decides what is trained, and nothing else."""
+"""Run: a task, a protocol, a shape and a seed. Together they decide the whole training."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Run(Identified):
 
 
 def shared_fields(task: Task, rule: Rule, protocol: Protocol) -> dict[str, int | float | str]:
-    """The fields that runs have in common which differ in heads, key width and seeds only."""
+    """The fields of a run without heads, key width and seeds."""
     return dict(_shared_fields(task, rule, protocol))
 
 

@@ -36,7 +36,7 @@ class AuditCommand:
     items: Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="(default: its vocabulary)")] = None
     """Number of items."""
     key_width: Whole = None
-    """Width of a head, where a safetensors header does not say it."""
+    """Width of a head, if a safetensors header does not say it."""
     weights: File = None
     """The model's weights (.safetensors, .gguf), to measure its embedding and its heads."""
     seed: int = 0

@@ -53,7 +53,7 @@ class CompileCommand:
     json: Json = False
 
     def run(self) -> Answer:
-        """Build, certify, write; yes where the layer holds the graph."""
+        """Build, certify, write; yes if the layer holds the graph."""
         length = parse_context_length(self.context_length)
         self._check(length)
         self.files.check()
@@ -145,7 +145,7 @@ class CompileCommand:
             )
 
     def _check(self, length: ContextLength) -> None:
-        """Refuse at once options that do not go together."""
+        """Refuse options that do not go together, before the work."""
         how = self.construction
         if how.threshold == "best" and not self.certify:
             raise InputError("--threshold best comes from a certificate and cannot go with --no-certify")

@@ -1,4 +1,4 @@
-"""`manyheads heads`: what the heads of a trained block do."""
+"""`manyheads heads`: the queries that each head of a trained block serves."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class HeadsCommand:
     block: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="BLOCK")]
     """A block that `manyheads block -o` wrote."""
     per_query: int = 16
-    """Test contexts for each query, about."""
+    """Mean number of test contexts for each query."""
     device: Device = "cpu"
     picture: Picture = None
     """Draw which head serves which query into STEM.png and STEM.svg."""

@@ -45,15 +45,15 @@ class MeasureCommand:
     heads: Annotated[str, tyro.conf.arg(metavar="powers:N|all:N|LIST")] = "powers:16"
     """Head counts: the powers of two up to N, all up to N, or a list such as 1,3,6."""
     seeds: int = 10
-    """How many seeds, from 0 on."""
+    """Number of seeds, from 0 on."""
     goal: GoalWord = "0.99"
     """The mean test F1 that counts as working; or `exact`: half of the seeds decide all items² pairs right, and every
     run takes all its steps."""
     training: tyro.conf.OmitArgPrefixes[TrainingOptions] = field(default_factory=TrainingOptions)
     max_runs: Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="(default: no limit)")] = None
-    """Stop after this many runs."""
+    """Stop after this number of runs."""
     time_limit: TimeLimit = None
-    """Stop after this many seconds."""
+    """Stop after this number of seconds."""
     store: StoreFile = Path("manyheads.db")
     workers: WorkerCount = None
     dask: Dask = None
@@ -63,7 +63,7 @@ class MeasureCommand:
     json: Json = False
 
     def run(self) -> Answer:
-        """Measure, draw; yes where a key budget works."""
+        """Measure, draw; yes if a key budget works."""
         from manyheads.cli.render.capacity_table import capacity_facts, shown_capacity
         from manyheads.layer.rules import rule_named
         from manyheads.training import Task

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from manyheads.problem.embedding import Embedding
     from manyheads.problem.graph import Graph
 
-CONTEXT_LENGTH = 16  # of the cost, where none is given
+CONTEXT_LENGTH = 16  # context length of the cost, if none is given
 
 Items = Annotated[Whole, tyro.conf.arg(help="Number of items m; a graph or an embedding says it too.")]
 Relations = Annotated[Whole, tyro.conf.arg(help="Number of relations m'; a graph says it too.")]
@@ -68,14 +68,14 @@ class PlanBudgetCommand:
     measure: Flag = False
     """Train the recommended split and its neighbours; exit code 1 if the recommended split stays below F1 0.99."""
     seeds: int = 3
-    """How many seeds --measure trains with."""
+    """Number of seeds of --measure."""
     picture: Picture = None
     """Draw the key budget by heads (STEM-heads) and relations by d_model (STEM-map), as .png and .svg."""
     force: Force = False
     json: Json = False
 
     def run(self) -> Answer:
-        """Plan, train where asked for, draw."""
+        """Plan, train if --measure is given, draw."""
         from manyheads.bounds import neighbours
         from manyheads.cli.render.advice_table import cost_of, shown_checks, shown_plan, shown_promise
         from manyheads.cli.render.progress import progress
@@ -164,7 +164,7 @@ class PlanWidthCommand:
     relations: Relations = None
     graph: MaybeGraphWords = None
     key_budget: int
-    """D_K, the heads' widths together."""
+    """D_K, the sum of the heads' widths."""
     storage: tyro.conf.OmitArgPrefixes[StorageOptions] = field(default_factory=StorageOptions)
     json: Json = False
 
@@ -242,7 +242,7 @@ def _agreed(name: str, values: list[int | None]) -> int | None:
 
 
 def _promise(graph: Graph | None, rows: ndarray, relations: int) -> Promise | None:
-    """What the constructions promise on the rows, for a random graph where none is given."""
+    """The block size that the constructions reach on the rows; for a random graph if no graph is given."""
     from manyheads.planning.guarantee import MOST_ITEMS, promise
     from manyheads.problem.graph_generators import random_graph
 

@@ -63,7 +63,7 @@ class ResultsCommand:
     kind: Word = None
     """Only runs of this kind."""
     limit: int = 20
-    """How many rows to list; --output and --json take all."""
+    """Number of rows to list; --output and --json take all."""
     capacity: Flag = False
     """Show D_K* and h* of every problem in the store, and the laws fitted to them, instead of single runs."""
     goal: GoalWord = "0.99"

@@ -87,7 +87,7 @@ def nearest(word: str, known: Sequence[str]) -> str:
 
 
 def refuse(option: str, value: object, *, because: str) -> None:
-    """Refuse an option that would change nothing: silence would hide a misunderstanding."""
+    """Refuse an option that has no effect: otherwise the user would not notice a mistake."""
     if value is not None:
         raise InputError(f"--{option.replace('_', '-')} does not apply: {because}")
 
@@ -120,7 +120,7 @@ def parse_context_length(text: str | None) -> ContextLength:
 
 
 def check_pictures(stems: Sequence[Path | None], *, force: bool) -> list[Path]:
-    """The files into which the pictures will be drawn; refused before the work if they cannot be written after it."""
+    """The files of the pictures. Files that cannot be written are refused before the work."""
     from manyheads.files import check_writable
     from manyheads.files.atomic_files import picture_files
 
@@ -145,7 +145,7 @@ class Outputs:
     """Files to write, each whole or not at all."""
 
     output: Output = None
-    """Where to write the layer (.safetensors). It is written whatever the verdict."""
+    """Where to write the layer (.safetensors). It is written for every verdict."""
     save_graph: File = None
     """Where to write the graph (.csv, .tsv)."""
     save_embedding: File = None
@@ -158,7 +158,7 @@ class Outputs:
         return [path for path in (self.output, self.save_graph, self.save_embedding) if path is not None]
 
     def check(self) -> None:
-        """Refuse before the work the files that could not be written after it."""
+        """Refuse, before the work, files that cannot be written after it."""
         from manyheads.files import check_writable
 
         require_ending("--output", self.output, (".safetensors",))

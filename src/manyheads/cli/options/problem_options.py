@@ -66,7 +66,7 @@ class TaskOptions:
     tensor: Tensor = None
 
     def load_task(self) -> tuple[str | Graph, str | Embedding]:
-        """The words of the kinds as they are; a file's content where a file is named."""
+        """The words of a kind as they are; the content of a file."""
         graph_words, embedding_words = names_graph(self.graph), names_embedding(self.embedding)
         if graph_words:
             graph_family(self.graph)
@@ -117,7 +117,7 @@ def load_parts(
     embedding_seed: int | None = None,
     items: int | None = None,
 ) -> tuple[Graph | None, Embedding | None]:
-    """The graph and the embedding that the words name; None where there are none.
+    """The graph and the embedding that the words name; None if there are no words.
 
     Args:
         graph: A file, or the words of a kind of graph.
@@ -126,7 +126,7 @@ def load_parts(
         tensor: The tensor of the embedding's file.
         graph_seed: Seed of a generated graph.
         embedding_seed: Seed of a generated embedding.
-        items: The number of items where neither of them says it.
+        items: The number of items, if neither graph nor embedding says it.
 
     Raises:
         InputError: Words are neither a file nor a kind, or an option has no use.
