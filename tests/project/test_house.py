@@ -15,8 +15,8 @@ STANDALONE = SOURCE / "files" / "standalone"  # copied to users, not imported
 MODULES = sorted(path for path in SOURCE.rglob("*.py") if STANDALONE not in path.parents)
 MOST_MODULES, LONGEST = 190, 350
 # Lines without docstrings, comments and empty lines: the first edition had 18,262. Since then came
-# exclusions and the checks of foreign files.
-MOST_CODE = 19_000
+# exclusions, the checks of foreign files and the ranges of numbers.
+MOST_CODE = 19_073
 
 
 NAMES = ("max", "softmax", "sum", "logsumexp")
