@@ -395,7 +395,7 @@ def test_what_cannot_be_is_refused() -> None:
         ((2, 0), {}, "key_width is a whole number from 1"),
         ((2, 6), {"restarts": 0}, "restarts is a whole number from 1"),
         ((2, 6), {"workers": 0}, "workers is a whole number from 1"),
-        ((2, 6), {"time_limit": 0.0}, "time limit must be a positive"),
+        ((2, 6), {"time_limit": 0.0}, "time_limit is a number above 0"),
         ((2, 6), {"context_length": 8}, "every length"),
         ((2, 6), {"rule": SOFTMAX}, "give the context length"),
         ((2, 6), {"rule": SOFTMAX, "context_length": 1}, "run from 2 to the number"),
