@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Float64
 from numpy import ndarray
 
 from manyheads.layer.layer import Layer
@@ -42,6 +42,7 @@ class Evidence:
     false_pairs: int  # other pairs that are certainly wrong
     open_pairs: int  # pairs neither proved nor refuted
     witness: Witness | None
+    distances: Float64[ndarray, " items"] | None = None  # of a source's exact scores from the threshold, at least
 
 
 @dataclass(frozen=True)
@@ -71,11 +72,21 @@ class Certificate:
     false_pairs: int  # other pairs that are wrong (softmax: a lower bound)
     open_pairs: int  # pairs neither proved nor refuted
     witness: Witness | None
+    # whether it is proved that PyTorch recognises the same relations in a number type (`precisions`)
+    precisions: dict[str, bool] = field(default_factory=lambda: {"float32": False, "bfloat16": False})
 
     @property
     def holds(self) -> bool:
         """Whether the layer is proved to recognise the graph."""
         return self.verdict == "holds"
+
+    def holds_in(self, precision: str) -> bool:
+        """Whether the layer is proved to recognise the graph, also where PyTorch computes in a number type.
+
+        Args:
+            precision: "float64", which means `holds`, "float32" or "bfloat16".
+        """
+        return self.holds and self.precisions.get(precision, precision == "float64")
 
     def to_json(self) -> dict[str, Any]:
         """The certificate as plain JSON values; numbers that are infinite or undefined become null."""
@@ -93,6 +104,9 @@ class Certificate:
             ("margin", f"{self.margin:.3g} (normalised {self.normalised_margin:.3g}), rounding {self.rounding:.2g}"),
             ("pairs", f"{self.missed} missed, {self.false_pairs} false, {self.open_pairs} open of {self.items**2}"),
         ]
+        if self.holds:
+            words = [f"{name} {'proved' if proved else 'not proved'}" for name, proved in self.precisions.items()]
+            rows.append(("PyTorch", ", ".join(words)))
         if self.witness is not None:
             source, target = self.witness.labels
             kind = "a relation" if self.witness.is_relation else "no relation"
