@@ -71,6 +71,4 @@ def certify(
     if not certificate.holds or evidence.distances is None:
         return certificate
     longest = None if lengths is None else lengths[1]
-    return replace(
-        certificate, precisions=proved_precisions(layer, problem, projection, longest, evidence.distances)
-    )
+    return replace(certificate, precisions=proved_precisions(layer, problem, projection, longest, evidence.distances))

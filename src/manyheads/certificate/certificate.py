@@ -88,6 +88,10 @@ class Certificate:
         """
         return self.holds and self.precisions.get(precision, precision == "float64")
 
+    def record(self) -> dict[str, str]:
+        """The number types in which the certificate holds, for the provenance of a layer's file."""
+        return {"proved": ", ".join(name for name in ("float64", *self.precisions) if self.holds_in(name))}
+
     def to_json(self) -> dict[str, Any]:
         """The certificate as plain JSON values; numbers that are infinite or undefined become null."""
         return _plain(asdict(self))

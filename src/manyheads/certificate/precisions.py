@@ -38,7 +38,7 @@ PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 SINGLE = 2.0**-24  # u of float32
 SMALLEST = 2.0**-126  # the smallest normal number of both types
 LARGEST = 2.0**126  # no partial sum may be larger; both types reach nearly 2^128
-FEW_ROWS, SHARE = 16, 64  # pairs one by one in so many sources, or in this part of them: 2 % of the work of a certificate
+FEW_ROWS, SHARE = 16, 64  # at most 16 sources, or 1/64 of them, have their pairs judged one by one
 SLACK = 1 + 2.0**-20  # for the rounding in the bounds themselves, which are float64
 
 
@@ -164,11 +164,9 @@ def _side(
     d_model, unit = weights.shape[1], type.unit
     terms = errors / gamma(d_model) * SLACK  # ≥ ‖|x||W|‖, see `Projection`
     twice = (1 + unit) ** 2 * (1 + SINGLE) ** 2  # |x̂||Ŵ| ≤ twice·|x||W|
-    if type is BFLOAT16:
-        # the exact q̂ − q from the computed one: both have rounding errors
-        cast = _cast_distances(weights, rows, vectors) + (1 + twice) * errors
-    else:
-        cast = (twice - 1) * terms
+    cast = (twice - 1) * terms
+    if type is BFLOAT16:  # the computed q̂ − q is off by the rounding errors of both
+        cast = np.minimum(cast, _cast_distances(weights, rows, vectors) + (1 + twice) * errors)
     exact = norms + errors
     in_sums = gamma(d_model, type.sum_unit) * twice * terms
     total = (cast + unit * (exact + cast) + (1 + unit) * in_sums + lost) * SLACK

@@ -62,6 +62,8 @@ class FitCommand:
     """The largest key budget that --smallest tries."""
     rule: RuleName = "max"
     context_length: Annotated[LengthRange, tyro.conf.arg(help=CERTIFIED_LENGTH_HELP)] = None
+    precision: Literal["float64", "float32", "bfloat16"] = "float64"
+    """Widen the margin until the certificate also holds where PyTorch computes in this number type."""
     map: Annotated[MapName, tyro.conf.arg(help=MAP_HELP)] = "auto"
     seed: int = 2
     """Seed of the random starts."""
@@ -101,7 +103,7 @@ class FitCommand:
 
         with status("fit") as line:
             fitted = self._fitted(problem, self._options(problem, length, map, lambda look: line(str(look))))
-        written = self.files.write(problem, fitted.layer, self._provenance())
+        written = self.files.write(problem, fitted.layer, self._provenance() | fitted.certificate.record())
         profiles = _profiles(problem, map)
         return Answer(
             facts={
@@ -120,7 +122,7 @@ class FitCommand:
                 pairs_table([("fitted", _effort(fitted)), *shown_profiles(profiles)]),
                 *shown_files(written),
             ],
-            yes=fitted.certificate.holds,
+            yes=fitted.certificate.holds_in(self.precision),
         )
 
     def _fitted(self, problem: Problem, options: FitOptions) -> FitResult:
@@ -151,7 +153,8 @@ class FitCommand:
         from manyheads.cli.render.layer_table import layer_facts, shown_certificate, shown_trials
 
         found = self._found(problem, length, map)
-        written = self.files.write(problem, found.layer, self._provenance())
+        record = found.certificate.record() if found.certificate else {}
+        written = self.files.write(problem, found.layer, self._provenance() | record)
         return Answer(
             facts={
                 "layer": found.layer and layer_facts(found.layer, self._provenance()),
@@ -206,6 +209,7 @@ class FitCommand:
             time_limit=self.time_limit,
             rule=rule_named(self.rule),
             context_length=length,
+            precision=self.precision,
             map=map,
             descent=replace(descent, steps=self.steps or descent.steps),
             workers=self.workers,
