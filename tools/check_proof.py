@@ -1,10 +1,10 @@
 """Check a proof of `manyheads certify --proof`, with numpy alone and without any code of manyheads.
 
-python check_proof.py proof.npz [rows.npy [pairs.csv]]
+python check_proof.py proof.npz [rows.npy [graph.csv]]
 
 It proves again that all related pairs, and no others, score above the threshold in every context. It computes in
-float64, with a bound on the rounding error of each pair. It compares the proof with the rows and with the pairs (
-three lines, then two item numbers a line). Exit code 0: verified; 1: not verified (wrong, or too close); 2: no proof.
+float64, with a bound on the rounding error of each pair. The proof must be about the rows and the graph that are given
+(as --save-graph writes it, without labels). Exit code 0: verified; 1: not verified (wrong, or too close); 2: no proof.
 """
 
 import sys
