@@ -157,8 +157,8 @@ def attack_pytorch(rng: np.random.Generator) -> str:
             continue
         for _ in range(2):
             one, other = rng.permutation(layer.d_model), rng.permutation(layer.key_width)
-            sides = (torch.tensor(part[:, one][:, :, other].astype(np.float64)) for part in (query, key))
-            module = AttentionLayer(*sides, tau, rule, torch.tensor(rows[:, one])).to(getattr(torch, name))
+            left, right = (torch.tensor(part[:, one][:, :, other].astype(np.float64)) for part in (query, key))
+            module = AttentionLayer(left, right, tau, rule, torch.tensor(rows[:, one])).to(getattr(torch, name))
             if (module.recognise(module.rows(range(len(rows)))).numpy() != related).any():
                 return "unsound"
     return (

@@ -14,6 +14,7 @@ from manyheads import Graph, InputError, Layer, exclude, gaussian, permutation_g
 from manyheads.certificate import certify, precisions
 from manyheads.certificate.precisions import BFLOAT16, FLOAT32, NumberType, reduce_scores, softmax_error, to_bfloat16
 from manyheads.certificate.projection import project
+from manyheads.layer.rules import LOGSUMEXP, SOFTMAX
 from manyheads.problem.problem import Problem
 
 torch = pytest.importorskip("torch")
@@ -42,7 +43,7 @@ def test_no_certificate_where_subnormal_numbers_become_zero() -> None:
         with pytest.raises(InputError, match="subnormal numbers by zero"):
             certify(layer, problem)
         with pytest.raises(InputError, match="subnormal numbers by zero"):
-            certify(replace(layer, rule="softmax"), problem, context_length=2)
+            certify(replace(layer, rule=SOFTMAX), problem, context_length=2)
         with pytest.raises(InputError, match="subnormal numbers by zero"):
             exclude(Problem(permutation_graph(32, seed=0), gaussian(32, 8, seed=1)))
         with ThreadPoolExecutor(1) as pool, pytest.raises(InputError, match="subnormal numbers by zero"):
@@ -91,8 +92,8 @@ def test_no_score_of_pytorch_strays_further_than_its_bound(type: NumberType, can
         else:
             bounds = np.repeat(softmax_error(reduced, 9)[:, None], 9, axis=1)
         one, other = rng.permutation(24), rng.permutation(5)
-        sides = (torch.tensor(part[:, one][:, :, other]) for part in (layer.query, layer.key))
-        module = AttentionLayer(*sides, 0.0, layer.rule.name, torch.tensor(rows[:, one]))
+        query, key = (torch.tensor(part[:, one][:, :, other]) for part in (layer.query, layer.key))
+        module = AttentionLayer(query, key, 0.0, layer.rule.name, torch.tensor(rows[:, one]))
         module = module.to(getattr(torch, type.name))
         errors = np.abs(module(module.rows(range(9))).detach().double().numpy() - layer.scores(rows))
         assert (errors <= bounds).all()
@@ -134,7 +135,7 @@ def test_what_does_not_hold_holds_in_no_number_type() -> None:
     assert certificate.precisions == {"float32": False, "bfloat16": False}
     assert not certificate.holds_in("float32")
     assert "PyTorch" not in dict(certificate.rows())
-    by_another_rule = certify(replace(held()[0], rule="logsumexp", threshold=0.95), problem)
+    by_another_rule = certify(replace(held()[0], rule=LOGSUMEXP, threshold=0.95), problem)
     assert by_another_rule.precisions == {"float32": False, "bfloat16": False}  # no bound for log and exp
 
 

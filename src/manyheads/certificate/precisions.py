@@ -114,7 +114,7 @@ def proved_precisions(
     Returns:
         True where it is proved. False says nothing: the bounds may be too wide.
     """
-    proved = {}
+    proved: dict[str, bool] = {}
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         for type in (FLOAT32, BFLOAT16):
             # the bound for bfloat16 is wider and takes more work

@@ -70,7 +70,8 @@ class CompileCommand:
 
         built = self.construction.build(problem, context_length=length)
         layer, certificate = self._certified(built.layer, problem, length)
-        written = self.files.write(problem, layer, provenance | (certificate.record() if certificate else {}))
+        provenance = provenance | (certificate.record() if certificate else {})
+        written = self.files.write(problem, layer, provenance)
         return Answer(
             facts={
                 "layer": layer_facts(layer, provenance),
@@ -114,7 +115,8 @@ class CompileCommand:
         found = [self._search(problem, threshold) for threshold in thresholds]
         certified = [(result.layer, result.certificate) for result in found if result.layer and result.certificate]
         layer, certificate = min(certified, key=lambda pair: pair[0].key_budget, default=(None, None))
-        written = self.files.write(problem, layer, provenance | (certificate.record() if certificate else {}))
+        provenance = provenance | (certificate.record() if certificate else {})
+        written = self.files.write(problem, layer, provenance)
         return Answer(
             facts={
                 "searches": [search_facts(result, problem) for result in found],

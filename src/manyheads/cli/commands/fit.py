@@ -103,11 +103,12 @@ class FitCommand:
 
         with status("fit") as line:
             fitted = self._fitted(problem, self._options(problem, length, map, lambda look: line(str(look))))
-        written = self.files.write(problem, fitted.layer, self._provenance() | fitted.certificate.record())
+        provenance = self._provenance() | fitted.certificate.record()
+        written = self.files.write(problem, fitted.layer, provenance)
         profiles = _profiles(problem, map)
         return Answer(
             facts={
-                "layer": layer_facts(fitted.layer, self._provenance()),
+                "layer": layer_facts(fitted.layer, provenance),
                 "certificate": asdict(fitted.certificate),
                 "map": map,
                 "incoherence": {name: asdict(profile) for name, profile in profiles.items()},
@@ -153,11 +154,11 @@ class FitCommand:
         from manyheads.cli.render.layer_table import layer_facts, shown_certificate, shown_trials
 
         found = self._found(problem, length, map)
-        record = found.certificate.record() if found.certificate else {}
-        written = self.files.write(problem, found.layer, self._provenance() | record)
+        provenance = self._provenance() | (found.certificate.record() if found.certificate else {})
+        written = self.files.write(problem, found.layer, provenance)
         return Answer(
             facts={
-                "layer": found.layer and layer_facts(found.layer, self._provenance()),
+                "layer": found.layer and layer_facts(found.layer, provenance),
                 "certificate": found.certificate and asdict(found.certificate),
                 "map": map,
                 "trials": [asdict(trial) | {"key_budget": trial.key_budget} for trial in found.trials],
