@@ -391,10 +391,10 @@ def test_what_cannot_be_is_refused() -> None:
 @pytest.mark.parametrize(
     ("shape", "options", "sentence"),
     [
-        ((0, 2), {}, "heads must be at least 1"),
-        ((2, 0), {}, "key width must be at least 1"),
-        ((2, 6), {"restarts": 0}, "restarts must be at least 1"),
-        ((2, 6), {"workers": 0}, "workers must be at least 1"),
+        ((0, 2), {}, "heads is a whole number from 1"),
+        ((2, 0), {}, "key_width is a whole number from 1"),
+        ((2, 6), {"restarts": 0}, "restarts is a whole number from 1"),
+        ((2, 6), {"workers": 0}, "workers is a whole number from 1"),
         ((2, 6), {"time_limit": 0.0}, "time limit must be a positive"),
         ((2, 6), {"context_length": 8}, "every length"),
         ((2, 6), {"rule": SOFTMAX}, "give the context length"),
@@ -462,3 +462,10 @@ def test_a_fit_for_bfloat16_widens_the_margin_until_its_certificate_is_proved() 
     assert found.certificate.holds_in("bfloat16")
     with pytest.raises(Exception, match="float16"):  # the type checker of the tests may come first
         FitOptions(seed=0, precision="float16")  # type: ignore[arg-type]
+
+
+def test_the_threads_of_a_fit_follow_the_number_of_items() -> None:
+    """The library decides it, so that a call from Python is as fast as the command."""
+    options = FitOptions(seed=0)
+    assert [options.threads(items) for items in (2, 1_023, 1_024, 50_000)] == [1, 1, 2, 2]
+    assert replace(options, workers=3).threads(2) == 3
