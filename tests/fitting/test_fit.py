@@ -446,6 +446,24 @@ def test_shares_separate_a_problem_as_looks_at_all_pairs_do() -> None:
     assert fitted.certificate.holds
 
 
+def test_a_fit_for_bfloat16_widens_the_margin_until_its_certificate_is_proved() -> None:
+    problem = Problem(permutation_graph(64, seed=0), gaussian(64, 16, seed=1))
+    plain, wide = (
+        fit(problem, heads=2, key_width=7, options=FitOptions(seed=2, precision=precision))
+        for precision in ("float64", "bfloat16")
+    )
+    assert plain.certificate.holds
+    assert not plain.certificate.holds_in("bfloat16")  # else this test is too easy
+    assert wide.certificate.holds_in("bfloat16")
+    assert wide.certificate.normalised_margin > 1.5 * plain.certificate.normalised_margin
+    assert certify(wide.layer, problem).precisions == {"float32": True, "bfloat16": True}
+    found = smallest_fit(problem, options=FitOptions(seed=2, precision="bfloat16", time_limit=2.0), heads=2)
+    assert found.certificate is not None
+    assert found.certificate.holds_in("bfloat16")
+    with pytest.raises(Exception, match="float16"):  # the type checker of the tests may come first
+        FitOptions(seed=0, precision="float16")  # type: ignore[arg-type]
+
+
 def test_the_threads_of_a_fit_follow_the_number_of_items() -> None:
     """The library decides it, so that a call from Python is as fast as the command."""
     options = FitOptions(seed=0)
