@@ -22,7 +22,7 @@ def main(
 
     Args:
         names: pages by name: bits-per-weight, block-scouting, capacity-floor, constructions, fit, incoherence,
-            one-head, plan-check; paper and head-count, which the command `manyheads paper` writes.
+            one-head, plan-check, reliability; paper and head-count, which the command `manyheads paper` writes.
         measure: first make the rows that are missing, which may take minutes to hours.
         settings: how rows are measured.
     """

@@ -22,6 +22,7 @@ PAGES = (
     "incoherence",
     "one-head",
     "plan-check",
+    "reliability",
 )
 PAPERS = {  # pages that a command of the package writes
     "paper": ("paper", "all", "--from-rows", "docs/data/paper.jsonl.gz", "--output", "docs/results"),

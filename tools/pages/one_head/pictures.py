@@ -62,7 +62,13 @@ def _sides(axis: Axes, rows: Sequence[Row]) -> None:
         centre = (np.array(low) + np.array(high)) / 2
         reach = (np.array(high) - np.array(low)) / 2
         axis.errorbar(places, centre, yerr=reach, color=colour, fmt="o", capsize=3, label=TITLES[family])
-    axis.set(xscale="log", yscale="log", xlabel="items $m$", ylabel="$d_{model}$", title="where one head ends; dashed: the law")
+    axis.set(
+        xscale="log",
+        yscale="log",
+        xlabel="items $m$",
+        ylabel="$d_{model}$",
+        title="where one head ends; dashed: the law",
+    )
     power_axis(axis.xaxis, sizes)
     counting_axis(axis.yaxis)
 
