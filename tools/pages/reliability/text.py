@@ -7,6 +7,9 @@ from tools.pages.rows import Row, Tables, fill, machine_text, table
 NAME = "reliability"
 TABLES = (NAME, f"{NAME}-machine")
 FAILURES = {
+    *("unseen", "different", "lost", "traceback", "slow", "hang", "memory", "crash", "unsound", "failed"),
+    *("exit code", "several lines", "files"),
+}
     "unseen",
     "different",
     "traceback",
