@@ -118,6 +118,9 @@ class Certificate:
 
         Args:
             precision: "float64", which means `holds`, "float32" or "bfloat16".
+
+        Returns:
+            True where it is proved.
         """
         return self.holds and self.precisions.get(precision, precision == "float64")
 
