@@ -27,7 +27,7 @@ from jaxtyping import Float64
 from numpy import ndarray
 
 from manyheads.certificate import Certificate, certify
-from manyheads.certificate.exclusion_proof import MOST_PAIRS, correction_share, few_pairs_prove
+from manyheads.certificate.exclusion_proof import MOST_PAIRS, correction_share, few_pairs_prove, twin_pairs
 from manyheads.layer.layer import Layer
 from manyheads.machine import cores
 from manyheads.problem.problem import Problem
@@ -96,6 +96,9 @@ def exclude(
     ['excluded', 'held']
     """
     started = time.monotonic()
+    if (twins := twin_pairs(problem)) is not None:
+        reason = "one head: impossible at every width, proved by two items with the same row and different relations"
+        return Exclusion("excluded", reason, problem.items, problem.relations, problem.d_model, 0, 0.0, twins, 0.0)
     with ThreadPoolExecutor(workers or cores()) as pool:
         search = _Search(problem, pool)
 
@@ -237,11 +240,10 @@ class _Search:
 
     def reason(self, wrong: int, lacking: int) -> str:
         """Why neither proof was found."""
-        if self.rank < self.problem.d_model:
-            return (
-                f"the embedding has rank {self.rank}, less than its width {self.problem.d_model}: "
-                "an exclusion is proved only over independent columns"
-            )
+        if self.rank < (width := self.problem.d_model):
+            return f"the embedding has rank {self.rank}, less than its width {width}: a proof needs independent columns"
+        if not lacking:
+            return "the matrix has all signs of a proof, but the columns are too nearly dependent for float64"
         return f"after {self.steps} steps {wrong:,} pairs are wrong and {lacking:,} signs of the proof are lacking"
 
     def _slopes(self, rows: slice) -> tuple[Float64[ndarray, "rank rank"], float, int]:

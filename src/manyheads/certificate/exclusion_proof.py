@@ -18,6 +18,7 @@ pairs alone prove it, and their numbers are found again in exact fractions (`few
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -26,10 +27,53 @@ from numpy import ndarray
 
 from manyheads.layer.rules import gamma
 from manyheads.problem.graph import Graph
+from manyheads.problem.problem import Problem
 
 norm = np.linalg.norm
 BLOCK = 1 << 20  # numbers of a block of rows
 MOST_PAIRS = 102  # of a proof by few pairs: fractions of more take minutes
+
+
+@dataclass(frozen=True)
+class ExclusionCheck:
+    """Whether a matrix proves that no single head holds a graph, and the evidence.
+
+    Attributes:
+        proved: Whether it does.
+        share: The largest part of an entry that the correction can take, rounding included; below 1 it is a proof.
+        pairs: How many entries are not zero: all pairs, or the few that prove it in exact fractions.
+        reason: One sentence.
+    """
+
+    proved: bool
+    share: float
+    pairs: int
+    reason: str
+
+
+def check_exclusion(problem: Problem, matrix: Float64[ndarray, "items items"]) -> ExclusionCheck:
+    """Check a proof that no single head, however wide, holds the graph over the embedding.
+
+    Args:
+        problem: The graph and the embedding.
+        matrix: M of an `Exclusion`, or of a file.
+
+    Returns:
+        The check. It does not depend on the search that found M.
+    """
+    share, pairs = correction_share(problem.graph, problem.rows, matrix), int(np.count_nonzero(matrix))
+    if share < 1:
+        reason = f"M has the sign of every pair, and the correction takes at most {share:.1e} of an entry"
+        return ExclusionCheck(True, share, pairs, reason)
+    if matrix.shape != (problem.items, problem.items):
+        return ExclusionCheck(False, share, pairs, f"M has the shape {matrix.shape}: another number of items")
+    if few_pairs_prove(problem.graph, problem.rows, matrix):
+        return ExclusionCheck(True, share, pairs, f"{pairs} pairs alone prove it, in exact fractions")
+    if _has_signs(problem.graph, matrix):
+        reason = "M has the sign of every pair, but XᵀMX or ΣM is too far from zero, or the rows have too low a rank"
+    else:
+        reason = "M has the wrong sign at a pair"
+    return ExclusionCheck(False, share, pairs, reason)
 
 
 def correction_share(
@@ -39,13 +83,13 @@ def correction_share(
 
     Args:
         graph: The graph that is excluded.
-        rows: The embedding's rows, of rank d_model.
+        rows: The embedding's rows. Without zero columns and without columns equal to others, of full rank.
         matrix: M, one number for each ordered pair.
 
     Returns:
         The share, infinite where a sign is wrong, a number is not finite or the rows have too low a rank.
     """
-    x = rows.astype(np.float64)
+    x = _equivalent_columns(rows.astype(np.float64))
     items, d_model = x.shape
     if matrix.shape != (items, items) or not _has_signs(graph, matrix):
         return np.inf
@@ -95,6 +139,15 @@ def correction_share(
     return worst * up
 
 
+def _equivalent_columns(x: Float64[ndarray, "items d_model"]) -> Float64[ndarray, "items columns"]:
+    """The columns without zero columns and repetitions, times powers of two: they give the same forms, exactly."""
+    columns = np.unique(x, axis=1)
+    columns = columns[:, columns.any(axis=0)]
+    exponents = np.frexp(np.abs(columns).max(axis=0, initial=0.0))[1]
+    scaled = np.ldexp(columns, -exponents)
+    return scaled if np.array_equal(np.ldexp(scaled, exponents), columns) else columns  # underflow: not the same
+
+
 def _has_constant_column(x: Float64[ndarray, "items d_model"]) -> bool:
     """Whether some column has the same number, not zero, in every row."""
     return bool(((x == x[0]).all(axis=0) & (x[0] != 0)).any())
@@ -120,7 +173,8 @@ def few_pairs_prove(
     sources, targets = np.nonzero(matrix)
     if not 0 < len(sources) <= MOST_PAIRS:
         return False
-    x = [[Fraction(float(number)) for number in row] for row in rows]
+    ends = set(sources.tolist()) | set(targets.tolist())
+    x = {item: [Fraction(float(number)) for number in rows[item]] for item in ends}
     columns = [
         [*(a * b for a in x[i] for b in x[j]), Fraction(1)]
         for i, j in zip(sources.tolist(), targets.tolist(), strict=True)
@@ -131,6 +185,24 @@ def few_pairs_prove(
     related = graph.adjacency()[sources, targets]
     signs = {number > 0 if relation else number < 0 for number, relation in zip(solution, related, strict=True)}
     return 0 not in solution and len(signs) == 1
+
+
+def twin_pairs(problem: Problem) -> Float64[ndarray, "items items"] | None:
+    """The proof with two entries: two items with the same row, and a third that is related to one of them only."""
+    _, first, place = np.unique(problem.rows, axis=0, return_index=True, return_inverse=True)
+    twins = np.flatnonzero(first[place.ravel()] != np.arange(problem.items))
+    if not len(twins):
+        return None
+    related, originals = problem.graph.adjacency(), first[place.ravel()[twins]]
+    for one, flip in ((related, False), (related.T, True)):
+        differing = np.argwhere(one[twins] != one[originals])
+        if len(differing):
+            at, third = differing[0]
+            matrix = np.zeros(related.shape)
+            matrix[[twins[at], originals[at]], third] = np.where(one[[twins[at], originals[at]], third], 1.0, -1.0)
+            matrix = matrix.T.copy() if flip else matrix
+            return matrix if few_pairs_prove(problem.graph, problem.rows, matrix) else None
+    return None
 
 
 def _null_vector(equations: list[list[Fraction]]) -> list[Fraction] | None:

@@ -9,6 +9,7 @@ import tyro
 
 from manyheads.cli.options.option_types import (
     CERTIFIED_LENGTH_HELP,
+    MOST_WORKERS,
     File,
     Flag,
     Json,
@@ -20,7 +21,7 @@ from manyheads.cli.options.option_types import (
     require_time,
 )
 from manyheads.cli.options.problem_options import ProblemOptions, RuleName
-from manyheads.cli.render.answer import Answer, pairs_table, shown_files
+from manyheads.cli.render.answer import Answer, pairs_table, shown_files, shown_notes
 from manyheads.errors import InputError
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from manyheads.problem.problem import ContextLength, Problem
 
 MapName = Literal["auto", "none", "whiten", "project", "project+whiten"]
-MOST_WORKERS = 1024
 PROFILE_BLOCK = 16
 MAP_HELP = (
     "A linear map of the embedding, folded into the weights: whiten it, project its mean direction out, or both. auto "
@@ -102,6 +102,7 @@ class FitCommand:
         with status("fit") as line:
             fitted = self._fitted(problem, self._options(problem, length, map, lambda look: line(str(look))))
         written = self.files.write(problem, fitted.layer, self._provenance())
+        one_head, sentence = self._one_head(problem, fitted.layer.heads, held=fitted.certificate.holds)
         profiles = _profiles(problem, map)
         return Answer(
             facts={
@@ -113,11 +114,13 @@ class FitCommand:
                 "steps": fitted.steps,
                 "seconds": fitted.seconds,
                 "trace": [asdict(look) | {"margin": look.margin} for look in fitted.trace],
+                "one_head": one_head,
                 "written": written,
             },
             shown=[
                 *shown_certificate(fitted.certificate),
                 pairs_table([("fitted", _effort(fitted)), *shown_profiles(profiles)]),
+                *shown_notes(sentence),
                 *shown_files(written),
             ],
             yes=fitted.certificate.holds,
@@ -152,6 +155,7 @@ class FitCommand:
 
         found = self._found(problem, length, map)
         written = self.files.write(problem, found.layer, self._provenance())
+        one_head, sentence = self._one_head(problem, self.heads or 0, held=found.layer is not None)
         return Answer(
             facts={
                 "layer": found.layer and layer_facts(found.layer, self._provenance()),
@@ -159,11 +163,13 @@ class FitCommand:
                 "map": map,
                 "trials": [asdict(trial) | {"key_budget": trial.key_budget} for trial in found.trials],
                 "seconds": found.seconds,
+                "one_head": one_head,
                 "written": written,
             },
             shown=[
                 *shown_trials(found, by_margin=self.key_budget is not None),
                 *(shown_certificate(found.certificate) if found.certificate else []),
+                *shown_notes(sentence),
                 *shown_files(written),
             ],
             yes=found.layer is not None,
@@ -185,6 +191,22 @@ class FitCommand:
             if self.key_budget is not None:
                 return best_split(problem, key_budget=self.key_budget, options=options)
             return smallest_fit(problem, max_budget=self.max_key_budget, heads=self.heads, options=options)
+
+    def _one_head(self, problem: Problem, heads: int, *, held: bool) -> tuple[dict[str, object] | None, list[str]]:
+        """Where one head was fitted, or heads under sum, and nothing holds: whether anything can hold the graph.
+
+        Args:
+            problem: The graph and the embedding.
+            heads: Of the layers that were fitted; 0 for several numbers of heads.
+            held: Whether a layer holds the graph.
+        """
+        from manyheads.cli.render.exclusion_table import beside, is_one_form
+        from manyheads.layer.rules import rule_named
+
+        if held or not is_one_form(rule := rule_named(self.rule), heads):
+            return None, []
+        facts, sentence = beside(problem, rule, vars(self.problem))
+        return facts, [sentence]
 
     def _options(
         self,

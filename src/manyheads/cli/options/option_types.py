@@ -27,6 +27,7 @@ CERTIFIED_LENGTH_HELP = (
     "The number of items in a context, or the least and the greatest number (16:64): a certificate of the rule softmax "
     "is for these contexts. Other rules do not need it."
 )
+MOST_WORKERS = 1024
 NO_DEFAULT = ""  # in place of "(default: None)"
 
 Flag = Annotated[bool, _argument(help_behavior_hint=NO_DEFAULT)]
