@@ -51,7 +51,7 @@ class ExclusionCheck:
     reason: str
 
 
-def check_exclusion(problem: Problem, matrix: Float64[ndarray, "items items"]) -> ExclusionCheck:
+def check_exclusion(problem: Problem, matrix: Float64[ndarray, "rows columns"]) -> ExclusionCheck:
     """Check a proof that no single head, however wide, holds the graph over the embedding.
 
     Args:
@@ -61,12 +61,13 @@ def check_exclusion(problem: Problem, matrix: Float64[ndarray, "items items"]) -
     Returns:
         The check. It does not depend on the search that found M.
     """
-    share, pairs = correction_share(problem.graph, problem.rows, matrix), int(np.count_nonzero(matrix))
+    pairs = int(np.count_nonzero(matrix))
+    if matrix.shape != (problem.items, problem.items):
+        return ExclusionCheck(False, np.inf, pairs, f"M has the shape {matrix.shape}: another number of items")
+    share = correction_share(problem.graph, problem.rows, matrix)
     if share < 1:
         reason = f"M has the sign of every pair, and the correction takes at most {share:.1e} of an entry"
         return ExclusionCheck(True, share, pairs, reason)
-    if matrix.shape != (problem.items, problem.items):
-        return ExclusionCheck(False, share, pairs, f"M has the shape {matrix.shape}: another number of items")
     if few_pairs_prove(problem.graph, problem.rows, matrix):
         return ExclusionCheck(True, share, pairs, f"{pairs} pairs alone prove it, in exact fractions")
     if _has_signs(problem.graph, matrix):
@@ -168,10 +169,11 @@ def few_pairs_prove(
     """Whether numbers on the pairs where M is not zero, in exact fractions, prove the exclusion.
 
     The numbers solve Σ M_ij·(x_i⊗x_j) = 0 and ΣM = 0. They are a proof if the solution is unique but for a factor, and
-    has the signs of a proof on every one of these pairs.
+    has the signs of a proof on every one of these pairs. M must have these signs too; its numbers are not used.
     """
     sources, targets = np.nonzero(matrix)
-    if not 0 < len(sources) <= MOST_PAIRS:
+    related = graph.adjacency()[sources, targets]
+    if not 0 < len(sources) <= MOST_PAIRS or not np.array_equal(matrix[sources, targets] > 0, related):
         return False
     ends = set(sources.tolist()) | set(targets.tolist())
     x = {item: [Fraction(float(number)) for number in rows[item]] for item in ends}
@@ -182,7 +184,6 @@ def few_pairs_prove(
     solution = _null_vector([list(equation) for equation in zip(*columns, strict=True)])
     if solution is None:
         return False
-    related = graph.adjacency()[sources, targets]
     signs = {number > 0 if relation else number < 0 for number, relation in zip(solution, related, strict=True)}
     return 0 not in solution and len(signs) == 1
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -73,6 +73,7 @@ class ExcludeCommand:
     def _write(self, problem: Problem, exclusion: Exclusion) -> tuple[list[Path], list[str]]:
         """Write the proof or the layer; a note for the file that was asked for and has no content."""
         from manyheads.files import write_exclusion, write_layer
+        from manyheads.layer.rules import rule_named
 
         written, notes = [], []
         provenance = self._provenance()
@@ -82,7 +83,8 @@ class ExcludeCommand:
         elif self.proof is not None:
             notes.append(f"{self.proof} is not written: there is no proof of an exclusion")
         if self.output is not None and exclusion.layer is not None:
-            write_layer(self.output, exclusion.layer, provenance=provenance, force=self.force)
+            layer = replace(exclusion.layer, rule=rule_named(self.rule))  # the same for one head
+            write_layer(self.output, layer, provenance=provenance, force=self.force)
             written.append(self.output)
         elif self.output is not None:
             notes.append(f"{self.output} is not written: there is no layer that holds the graph")

@@ -243,6 +243,8 @@ class FitCommand:
 
     def _check(self) -> None:
         """Refuse options that do not go together, and numbers out of range."""
+        from manyheads.layer.rules import SUM, rule_named
+
         shape_given = self.heads is not None or self.key_width is not None
         searching = self.smallest or self.key_budget is not None
         if self.smallest and self.key_budget is not None:
@@ -259,6 +261,11 @@ class FitCommand:
             raise InputError("--smallest and --key-budget try until their time is up: --restarts does not go with them")
         if self.warm_start is not None and shape_given:
             raise InputError("--warm-start keeps the shape of its layer: --heads and --key-width do not go with it")
+        if rule_named(self.rule) is SUM:
+            raise InputError(
+                "fit makes layers of the rule max or softmax, not 'sum': heads under sum add up to one head, and "
+                "`manyheads exclude --rule sum` decides whether any number of them can hold the graph"
+            )
         counts = ("heads", "key_width", "key_budget", "max_key_budget", "restarts", "steps", "workers")
         require_at_least(1, **{name: getattr(self, name) for name in counts})
         require_seed(seed=self.seed)
