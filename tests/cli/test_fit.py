@@ -61,7 +61,10 @@ def test_a_shape_too_small_is_a_no(capsys: pytest.CaptureFixture[str]) -> None:
 def test_one_head_that_fails_is_impossible_or_possible(capsys: pytest.CaptureFixture[str]) -> None:
     little = ["--heads", "1", "--key-width", "2", "--restarts", "1", "--steps", "100"]
     rows = ["--graph", "permutation:32", "--embedding"]
-    for width, words in (("8", "impossible at every width, proved"), ("16", "possible: a layer of width 16, certified")):
+    for width, words in (
+        ("8", "impossible at every width, proved"),
+        ("16", "possible: a layer of width 16, certified"),
+    ):
         assert main(["fit", *rows, f"gaussian:{width}", *little]) == 1
         said = " ".join(capsys.readouterr().out.split())
         assert f"one head: {words}; `manyheads exclude --graph permutation:32 --embedding gaussian:{width} -" in said

@@ -45,9 +45,7 @@ def test_the_caption_has_the_points_by_their_decision() -> None:
     said = ONE_HEAD.caption(rows(), FINE)
     assert "impossible at every width, proved: (64, 16), (128, 16), (128, 32)" in said
     assert "possible, certified, but not found by training: (64, 32) with D_K = 32" in said
-    assert "possible, and found by training: (64, 16), (64, 32)" in ONE_HEAD.caption(
-        rows(held=True, single=True), FINE
-    )
+    assert "possible, and found by training: (64, 16), (64, 32)" in ONE_HEAD.caption(rows(held=True, single=True), FINE)
     assert len(ONE_HEAD.draw(rows(), FINE).axes[0].texts) == 12
 
 

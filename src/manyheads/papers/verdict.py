@@ -52,8 +52,8 @@ LIKELY_REASONS = {
         "less (Figure 8). The paper's grid of key budgets is not known."
     ),
     "6a": (
-        "At (512, 64) one head of width 64 holds the graph of every seed, and training by the paper's protocol does not "
-        "find it: one head fails to be found there, not to exist. At the other points the paper is right for every "
+        "At (512, 64) one head of width 64 holds the graph of every seed, and training by the paper's protocol does "
+        "not find it: one head fails to be found there, not to exist. At the other points the paper is right for every "
         "width, and the proof needs no training."
     ),
     "7": (

@@ -1,4 +1,4 @@
-"""`manyheads certify`: a proof that a layer holds a graph, or the pair that refutes it; and the check of an exclusion."""
+"""`manyheads certify`: a proof that a layer holds a graph, or the pair that refutes it; the check of an exclusion."""
 
 from __future__ import annotations
 

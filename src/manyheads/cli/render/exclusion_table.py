@@ -105,7 +105,9 @@ def shown_exclusion(exclusion: Exclusion, rule: Rule) -> list[RenderableType]:
     if exclusion.matrix is not None:
         pairs = f"{np.count_nonzero(exclusion.matrix):,} pairs"
         few = f"{pairs} alone, in exact fractions"
-        rows.append(("proof", f"{pairs}, corrected by at most {exclusion.share:.1e} of each" if exclusion.share else few))
+        rows.append(
+            ("proof", f"{pairs}, corrected by at most {exclusion.share:.1e} of each" if exclusion.share else few)
+        )
         rows += [] if rule is SUM else [("several heads", SEVERAL)]
     elif exclusion.certificate is not None:
         rows += exclusion.certificate.rows()

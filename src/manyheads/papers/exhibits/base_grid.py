@@ -85,8 +85,8 @@ def caption_example(rows: Rows, scale: Scale) -> str:
     return (
         f"m = 256, d_model = 32, {len(EXAMPLE.seeds(scale))} seeds. The mean F1 first reaches 0.99 at "
         f"D_K = {found.key_budget} with {found.heads} heads; one head gets no further than {single:.3f} here"
-        f"{_beside(rows, scale)}. The paper's threshold is {INFERRED[EXAMPLE.items, EXAMPLE.d_model]} by the likeliest reading of its Table 1, "
-        "with one head below 0.99 throughout."
+        f"{_beside(rows, scale)}. The paper's threshold is {INFERRED[EXAMPLE.items, EXAMPLE.d_model]} by the likeliest "
+        "reading of its Table 1, with one head below 0.99 throughout."
     )
 
 
@@ -180,7 +180,11 @@ def caption_grid(rows: Rows, scale: Scale) -> str:
         f"{len(shown)} of {len(BASE)} problems. From F1 = 0.5 to 0.99 the key budget grows by a factor of "
         f"{np.median(widths):.2f} in the median over the {len(widths)} curves that get there. The paper calls "
         "this a narrow window for every problem and head count, and gives no number."
-        + (" Where one head stays below 0.99, the title says whether it is impossible or was not found." if told else "")
+        + (
+            " Where one head stays below 0.99, the title says whether it is impossible or was not found."
+            if told
+            else ""
+        )
     )
 
 
@@ -293,7 +297,5 @@ FIGURE_1 = Exhibit(
     "One problem: F1 over the key budget", example_runs, draw_example, caption_example, claims_grid, work=WORK
 )
 FIGURE_8 = Exhibit("D_K* over the base grid", runs, draw_budgets, caption_budgets, claims_budgets)
-FIGURE_9 = Exhibit(
-    "The base grid: F1 over the key budget", grid_runs, draw_grid, caption_grid, claims_grid, work=WORK
-)
+FIGURE_9 = Exhibit("The base grid: F1 over the key budget", grid_runs, draw_grid, caption_grid, claims_grid, work=WORK)
 TABLE_1 = Exhibit("The width of one head at the threshold", runs, draw_widths, caption_widths, claims_widths)

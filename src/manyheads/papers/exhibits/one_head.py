@@ -56,11 +56,12 @@ class Decisions:
     @property
     def words(self) -> str:
         """The decisions in words."""
-        told = [f"impossible at every width, proved, for {self.excluded} of {self.seeds} seeds"] if self.excluded else []
+        told = (
+            [f"impossible at every width, proved, for {self.excluded} of {self.seeds} seeds"] if self.excluded else []
+        )
         if self.held:
             told.append(f"possible with D_K = {self.key_budget}, certified, for {self.held} of {self.seeds} seeds")
         return "; ".join(told) or "undecided"
-
 
     @property
     def title(self) -> str:
@@ -135,7 +136,7 @@ def caption(rows: Rows, scale: Scale) -> str:
     if not known:
         return "No point is decided yet."
     return (
-        f"{_listed(known, rows, scale)}. Impossible: a proof that no head of any width recognises every pair "
+        f"One head: {_listed(known, rows, scale)}. Impossible: a proof that no head of any width recognises every pair "
         "(`manyheads exclude`). Possible: a layer of one head that is certified. Several heads cannot be excluded by "
         "this proof."
     )
