@@ -45,6 +45,16 @@ class BlockRun(Identified):
         final_norm: Whether a layer norm precedes the read-out.
         steps: The number of training steps; a run has no early stopping.
         validate_every: The number of steps between two validation checks.
+        norm_epsilon: The number that a layer norm adds to the variance.
+        initial_scale: The factor of the initial weights' standard deviation.
+        batch: The number of examples in a training step.
+        learning_rate: AdamW's learning rate.
+        weight_decay: AdamW's weight decay.
+        beta1, beta2: AdamW's decay rates of the mean gradient and of the mean squared gradient, in [0, 1).
+        epsilon: The number that AdamW adds to a denominator.
+        validation_examples: The number of examples of a validation check.
+        test_examples: The number of examples of the test at the end.
+        precision: "float32", or "bfloat16" for mixed precision.
 
     >>> BlockRun(items=6144, d_model=768, heads=4, key_width=64, seed=0).key_budget
     256
@@ -137,7 +147,13 @@ class BlockRun(Identified):
 
 @dataclass(frozen=True)
 class BlockCheck:
-    """One validation check: the validation accuracy, and the mean training loss since the check before."""
+    """One validation check.
+
+    Attributes:
+        step: The number of training steps before the check.
+        accuracy: The share of right answers on the validation examples, from 0 to 1.
+        loss: The mean training loss since the previous check.
+    """
 
     step: int
     accuracy: float
@@ -146,7 +162,13 @@ class BlockCheck:
 
 @dataclass(frozen=True)
 class Answers:
-    """Counts of a block's answers to a set of examples; the answer NULL is never correct."""
+    """Counts of a block's answers to a set of examples; the answer NULL is never correct.
+
+    Attributes:
+        right: The number of right answers.
+        null: The number of answers NULL.
+        total: The number of examples.
+    """
 
     right: int
     null: int

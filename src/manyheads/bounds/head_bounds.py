@@ -94,7 +94,19 @@ class FewerHeads:
 
 @dataclass(frozen=True, kw_only=True)
 class RetrievalBounds:
-    """All bounds for one task."""
+    """All bounds for one task.
+
+    Attributes:
+        dimension: D, the number of extrema to retrieve.
+        length: T, the number of tokens of a sequence.
+        width: n, the width of each of fewer heads than D.
+        sufficient_heads: A number of heads that is enough, D.
+        sufficient_width: A width of these D heads that is enough.
+        fewer: The lower bounds for smaller numbers of heads.
+        memorising_width: The width at which one head can store the whole sequence; None if the width of a token is not
+            given.
+        least_subset: ⌈T/4⌉, the least number of tokens in the set of a feature.
+    """
 
     dimension: int
     length: int
@@ -102,8 +114,8 @@ class RetrievalBounds:
     sufficient_heads: int
     sufficient_width: int
     fewer: tuple[FewerHeads, ...]
-    memorising_width: int | None  # None where the width of a token is not given
-    least_subset: int  # ⌈T/4⌉ tokens
+    memorising_width: int | None
+    least_subset: int
 
 
 def retrieval_bounds(

@@ -41,7 +41,18 @@ def paper_key_budget(*, items: Given, relations: Given, d_model: Given, slope: f
 
 
 def paper_heads(*, items: Given, d_model: Given) -> Reals:
-    """h* ≈ 1.65·m/d_model − 6.64, the number of heads that the paper measured (Fig. 10, R² = 0.824), at least 1."""
+    """h* ≈ 1.65·m/d_model − 6.64, the number of heads that the paper measured (Fig. 10, R² = 0.824), at least 1.
+
+    Args:
+        items: m, at least 1.
+        d_model: Width of the embedding.
+
+    Returns:
+        The number of heads, not rounded.
+
+    Raises:
+        InputError: A size is not positive.
+    """
     return np.maximum(1.0, 1.65 * positive(items, "items") / positive(d_model, "d_model") - 6.64)
 
 

@@ -53,7 +53,17 @@ def ln_graphs(*, items: Given, relations: Given, loops: bool = False) -> Reals:
 
 
 def ln_permutations(items: Given) -> Reals:
-    """ln m!, where m! is the number of permutation graphs of m items, in nats."""
+    """ln m!, where m! is the number of permutation graphs of m items.
+
+    Args:
+        items: m, whole numbers.
+
+    Returns:
+        The logarithms, in nats.
+
+    Raises:
+        InputError: A number is not whole.
+    """
     return np.asarray(gammaln(whole(items, "items") + 1.0))
 
 
@@ -158,18 +168,34 @@ def permutation_margin(d_model: Given) -> Reals:
 
     An estimate, not a bound: the scores of the m targets are at least 2γ above all others, and a form A with ‖A‖_F ≤ 1
     cannot produce a larger distance.
+
+    Args:
+        d_model: Width of the embedding.
+
+    Returns:
+        The estimate of γ.
+
+    Raises:
+        InputError: A width is not positive.
     """
     return 1 / (2 * positive(d_model, "d_model"))
 
 
 @dataclass(frozen=True)
 class Regime:
-    """One of the three regimes of Sec. 9, and how D_K must grow in it."""
+    """One of the three regimes of Sec. 9, and how D_K must grow in it.
+
+    Attributes:
+        name: The name of the regime.
+        form: The formula of the growth.
+        growth: The value of `form`: D_K = Ω(growth).
+        exponent: ε of m' = m^(2 − ε) in the sparse regime, else None.
+    """
 
     name: str
     form: str
-    growth: float  # value of `form`: D_K = Ω(growth)
-    exponent: float | None = None  # ε of m' = m^(2 − ε), in the sparse regime
+    growth: float
+    exponent: float | None = None
 
 
 def regime(*, items: int, relations: int, d_model: int, dense_above: float = 0.125) -> Regime:

@@ -76,7 +76,14 @@ class Shape:
         return d * width + (d * width - width**2) / sharing
 
     def multiply_adds(self, context_length: int) -> int:
-        """Multiply-adds for one context of length ℓ: ℓ·d_model·(D_Q + D_K) to project and ℓ²·D_Q to score."""
+        """Multiply-adds for one context: ℓ·d_model·(D_Q + D_K) for the projections and ℓ²·D_Q for the scores.
+
+        Args:
+            context_length: ℓ, the number of items in the context.
+
+        Returns:
+            The number of multiply-adds.
+        """
         return context_length * self.parameters + context_length**2 * self.query_budget
 
 
@@ -121,12 +128,19 @@ class Architecture:
 
 @dataclass(frozen=True)
 class Neighbour:
-    """A quantity of another paper at one shape, for comparison: its task and conditions differ from those here."""
+    """A quantity of another paper at one shape, for comparison: its task and conditions differ from those here.
+
+    Attributes:
+        work: The other paper.
+        quantity: The name of the quantity.
+        condition: The condition under which that paper states it.
+        value: The number; infinite if it is beyond float64.
+    """
 
     work: str
     quantity: str
     condition: str
-    value: float  # infinite where the number is beyond float64
+    value: float
 
 
 def neighbours(shape: Shape, *, context_length: int) -> list[Neighbour]:

@@ -28,7 +28,7 @@ Wanted = tuple[int, int, int]  # heads, key width, seed
 class Budget:
     """The limits of a measurement. A measurement that reaches one is incomplete; the same measurement goes on later.
 
-    Args:
+    Attributes:
         runs: The most runs that are newly trained, at least 1; None: no limit.
         seconds: The longest time, above 0; None: no limit.
     """
@@ -45,7 +45,23 @@ class Budget:
 
 @dataclass(frozen=True)
 class Capacity:
-    """D_K* of a task, the points it rests on, and the number of runs it took."""
+    """D_K* of a task, the points that decide it, and the number of runs that it took.
+
+    Attributes:
+        task: The task.
+        rule: The rule that joins the heads.
+        protocol: The constants of training.
+        goal: The score that counts as working.
+        seeds: The number of seeds at a point.
+        threshold: D_K* and h* with their ranges.
+        curve: All points that have every seed.
+        runs: The number of runs of the search. Runs that were in the store before are included.
+        filled: The number of further runs for the curve.
+        grid: The number of runs that a grid would take: all head counts at all key widths up to the largest budget
+            tried.
+        unscored: The number of runs without a score (failed, diverged, quarantined). Their points count as not working.
+        complete: False if the budget ended the search.
+    """
 
     task: Task
     rule: Rule
@@ -54,11 +70,11 @@ class Capacity:
     seeds: int
     threshold: Threshold
     curve: tuple[Point, ...]
-    runs: int  # runs of the search, also those that were stored before
-    filled: int  # further runs for the curve
-    grid: int  # runs of a grid: all head counts at all key widths up to the largest budget tried
-    unscored: int  # runs without a score (failed, diverged, quarantined): their points count as not working
-    complete: bool  # False if the budget ended the search
+    runs: int
+    filled: int
+    grid: int
+    unscored: int
+    complete: bool
 
     @property
     def fields(self) -> dict[str, int | float | str]:
@@ -88,13 +104,21 @@ class Capacity:
 
 @dataclass(frozen=True)
 class MeasureProgress:
-    """How far a measurement is, told whenever runs have ended."""
+    """The state of a measurement, reported whenever runs have ended.
 
-    trained: int  # newly, by this measurement
-    left: int  # about
-    brackets: Mapping[int, Bracket]  # by head count
+    Attributes:
+        trained: The number of runs that this measurement trained itself.
+        left: About the number of runs that are left.
+        brackets: The state of each head count.
+        points: The points with scores.
+        best: The smallest key budget that works so far; None if none does.
+    """
+
+    trained: int
+    left: int
+    brackets: Mapping[int, Bracket]
     points: tuple[Point, ...]
-    best: int | None  # the smallest key budget that works so far
+    best: int | None
 
 
 def measure(
@@ -180,9 +204,18 @@ def measure(
 
 
 def measure_protocol(task: Task, *, rule: Rule = MAX, goal: Goal | None = None, steps: int | None = None) -> Protocol:
-    """The protocol of a measurement: Table 2's step limit, and for exact recovery no early stop.
+    """The protocol of a measurement: the step limit of Table 2, and no early stop if the goal is exact recovery.
 
-    No validation F1 exceeds 1: with `stop_above` 1 a run goes on when the paper's early stop would end it.
+    No validation F1 exceeds 1. With `stop_above` 1 a run continues where the paper's early stop would end it.
+
+    Args:
+        task: The task.
+        rule: The rule that joins the heads.
+        goal: The goal; None: a mean test F1.
+        steps: The step limit; None: that of Table 2.
+
+    Returns:
+        The protocol.
     """
     limit = step_limit(items=task.items, d_model=task.d_model, rule=rule) if steps is None else steps
     return Protocol(steps=limit, stop_above=1.0 if goal is not None and goal.exact else Protocol.stop_above)

@@ -20,7 +20,14 @@ SIZES = ("items", "d_model", "graph", "degree", "positive_weight", "message_widt
 
 @dataclass(frozen=True)
 class StoredProblem:
-    """Runs that differ in nothing but heads, key width and seed, and where they begin to work."""
+    """Runs that are equal except for heads, key width and seed, and the smallest shape that works.
+
+    Attributes:
+        fields: The fields that the runs share.
+        threshold: D_K* and h* of these runs.
+        seeds: The largest number of seeds at a point.
+        runs: The number of runs with a score.
+    """
 
     fields: dict[str, Any]
     threshold: Threshold
@@ -96,7 +103,14 @@ class Experiment:
 
 
 def experiments(found: Sequence[StoredProblem]) -> list[Experiment]:
-    """The problems by experiment: a law through two rules, or two lengths of contexts, would be a law of neither."""
+    """Group problems by experiment. One law holds for one rule and one context length, not for several together.
+
+    Args:
+        found: The problems of a store.
+
+    Returns:
+        The experiments, each with the laws through its problems.
+    """
     grouped: dict[str, list[StoredProblem]] = {}
     for problem in found:
         grouped.setdefault(json.dumps(problem.experiment, sort_keys=True), []).append(problem)

@@ -20,13 +20,23 @@ Verdict = Literal["holds", "refuted", "not proved"]
 
 @dataclass(frozen=True)
 class Witness:
-    """A pair that the layer gets wrong; under softmax with a context (source first) in which it does."""
+    """A pair that the layer gets wrong. Under softmax it comes with a context in which the layer gets the pair wrong.
+
+    Attributes:
+        source: The pair's source.
+        target: The pair's target.
+        labels: The names of source and target.
+        is_relation: Whether the pair is a relation of the graph.
+        score: The layer's own score of the pair in that context.
+        context: The items of the context, the source first; None for rules blind to the context.
+        context_labels: The names of the items of the context.
+    """
 
     source: int
     target: int
     labels: tuple[str, str]
     is_relation: bool
-    score: float  # the layer's own score of the pair in that context
+    score: float
     context: tuple[int, ...] | None = None
     context_labels: tuple[str, ...] | None = None
 
@@ -51,6 +61,26 @@ class Certificate:
     For the rules blind to the context, `window` is exact up to rounding, and the certificate covers every context of
     every length (`context_lengths` is None). Under softmax it covers the contexts with lengths in that range. There
     window and margin come from proved bounds: every threshold in the window works, and others may work as well.
+
+    Attributes:
+        verdict: "holds", "refuted" or "not proved".
+        reason: The verdict in one sentence.
+        rule: The layer's rule.
+        items: m.
+        relations: m'.
+        d_model: Width of the embedding.
+        heads: h.
+        key_width: d_k.
+        context_lengths: The least and the greatest length of a context; None: every length.
+        threshold: τ, the layer's threshold.
+        margin: Smallest signed distance of a score from the threshold, over all pairs.
+        normalised_margin: margin/(‖W_Q‖_F·‖W_K‖_F·max‖x‖²), the γ of the lower bounds; NaN for zero weights.
+        window: (low, high): every threshold from low to just below high works; none works if low ≥ high.
+        rounding: Bound on the rounding error of the margin; for a refuted layer, of the witness's score.
+        missed: Number of relations that are wrong (softmax: a lower bound).
+        false_pairs: Number of other pairs that are wrong (softmax: a lower bound).
+        open_pairs: Number of pairs neither proved nor refuted.
+        witness: A pair that is wrong, or None.
     """
 
     verdict: Verdict
@@ -63,13 +93,13 @@ class Certificate:
     key_width: int
     context_lengths: tuple[int, int] | None
     threshold: float
-    margin: float  # smallest signed distance of a score from the threshold, over all pairs
-    normalised_margin: float  # margin / (‖W_Q‖_F·‖W_K‖_F·max‖x‖²), the γ of the lower bounds; NaN for zero weights
-    window: tuple[float, float]  # every threshold from low to just below high works; none if low ≥ high
-    rounding: float  # bound on the rounding error of the margin; for a refuted layer, of the witness's score
-    missed: int  # relations that are wrong (softmax: a lower bound)
-    false_pairs: int  # other pairs that are wrong (softmax: a lower bound)
-    open_pairs: int  # pairs neither proved nor refuted
+    margin: float
+    normalised_margin: float
+    window: tuple[float, float]
+    rounding: float
+    missed: int
+    false_pairs: int
+    open_pairs: int
     witness: Witness | None
 
     @property

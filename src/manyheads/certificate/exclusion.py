@@ -55,6 +55,8 @@ class Exclusion:
         certificate: The certificate of that layer.
         steps: Newton steps of the search.
         seconds: Wall time of the search and of its check.
+        reason: The verdict in one sentence.
+        items, relations, d_model: The sizes of the problem: m, m' and the width of the embedding.
     """
 
     verdict: Decision

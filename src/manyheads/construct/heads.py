@@ -70,17 +70,36 @@ class Rademacher:
     square = 1.0  # E w²
 
     def draw(self, items: int, key_width: int, *, seed: int) -> Float64[ndarray, "items key_width"]:
-        """W_sig, the signature of each item as a row."""
+        """W_sig, the signature of each item as a row.
+
+        Args:
+            items: m, the number of rows.
+            key_width: d_k, the number of columns.
+            seed: The seed of the random generator.
+
+        Returns:
+            Entries −1 and 1, of shape (items, key_width).
+        """
         return np.random.default_rng(seed).integers(0, 2, size=(items, key_width)) * 2.0 - 1.0
 
     def threshold(self, key_width: int) -> float:
-        """τ = d_k/2, half way between the mean score of a signature with itself and with another."""
+        """τ = d_k/2, half way between the mean score of a signature with itself and with another.
+
+        Args:
+            key_width: d_k.
+
+        Returns:
+            τ.
+        """
         return key_width / 2
 
 
 @dataclass(frozen=True)
 class Bernoulli:
     """Signatures of independent entries that are 1 with probability p, else 0.
+
+    Attributes:
+        p: The probability, above 0 and below 1.
 
     Raises:
         InputError: p is not between 0 and 1.
@@ -103,11 +122,27 @@ class Bernoulli:
         return self.p
 
     def draw(self, items: int, key_width: int, *, seed: int) -> Float64[ndarray, "items key_width"]:
-        """W_sig, the signature of each item as a row."""
+        """W_sig, the signature of each item as a row.
+
+        Args:
+            items: m, the number of rows.
+            key_width: d_k, the number of columns.
+            seed: The seed of the random generator.
+
+        Returns:
+            Entries 0 and 1, of shape (items, key_width).
+        """
         return (np.random.default_rng(seed).random((items, key_width)) < self.p).astype(np.float64)
 
     def threshold(self, key_width: int) -> float:
-        """τ = (p + p²)/2 · d_k, half way between the mean score of a signature with itself and with another."""
+        """τ = (p + p²)/2 · d_k, half way between the mean score of a signature with itself and with another.
+
+        Args:
+            key_width: d_k.
+
+        Returns:
+            τ.
+        """
         return (self.p + self.p**2) / 2 * key_width
 
 
@@ -146,6 +181,14 @@ def assemble(heads: Sequence[Head], *, threshold: float, rule: Rule = MAX) -> La
     """Join heads into one layer.
 
     The weights become single precision, as files store them: a certificate judges the weights that are used.
+
+    Args:
+        heads: Pairs (W_Q, W_K) of shape (d_model, key_width), at least one.
+        threshold: τ, the layer's threshold.
+        rule: The rule that joins the heads.
+
+    Returns:
+        The layer.
     """
     shape = (len(heads), *heads[0][0].shape)
     query, key = np.empty(shape, np.float32), np.empty(shape, np.float32)

@@ -70,7 +70,14 @@ class ScaleTrial:
 
 @dataclass(frozen=True, eq=False)
 class MendedSoftmax:
-    """Algorithm 2 with the scale whose window is widest and the threshold in its middle, and the certificate."""
+    """Algorithm 2 with the scale that has the widest window, and with the threshold in the middle of this window.
+
+    Attributes:
+        layer: The layer.
+        certificate: The layer's certificate.
+        scale: The scale of the scores.
+        trials: The scales that were tried.
+    """
 
     layer: Layer
     certificate: Certificate

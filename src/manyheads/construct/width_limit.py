@@ -51,7 +51,14 @@ class ScoreWindow:
         return self.low < self.high
 
     def holds(self, threshold: float) -> bool:
-        """Whether this threshold separates."""
+        """Whether this threshold separates.
+
+        Args:
+            threshold: τ.
+
+        Returns:
+            True if τ is above all other pairs' scores and below all relations' scores.
+        """
         return self.low < threshold < self.high
 
 
@@ -90,7 +97,14 @@ class WidthLimit:
     threshold: float
 
     def separates(self, threshold: Threshold) -> bool:
-        """Whether a sufficiently large width exists, with the paper's threshold or with the best one."""
+        """Whether a key width exists that is large enough.
+
+        Args:
+            threshold: "paper" for the paper's threshold, "best" for the best one.
+
+        Returns:
+            True if the relations and the other pairs separate at large key widths.
+        """
         return self.window.is_open if threshold == "best" else self.window.holds(self.threshold)
 
 

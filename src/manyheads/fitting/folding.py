@@ -24,10 +24,20 @@ SHRINK = 1e-3  # part of the mean strength added to every direction, so that wea
 
 
 def linear_map(embedding: Float[ndarray, "items d_model"], name: Map) -> Float64[ndarray, "d_model d_model"]:
-    """The d_model × d_model matrix of a map by its name.
+    """The d_model × d_model matrix A of a map by its name.
 
-    `whiten` is (XᵀX/m + λ)^(−½): the map_rows rows fill all directions alike. `project` is I − uuᵀ with the mean row's
-    direction u. Both are scaled so that the map_rows rows have length one in the mean.
+    `whiten` is (XᵀX/m + λ)^(−½): the mapped rows x·A have the same strength in all directions. `project` is I − uuᵀ
+    with the mean row's direction u. Both are scaled so that the mapped rows have length one in the mean.
+
+    Args:
+        embedding: X, rows of shape (items, d_model), not all zero.
+        name: "none", "whiten", "project" or "project+whiten".
+
+    Returns:
+        A, of shape (d_model, d_model).
+
+    Raises:
+        InputError: The name is unknown, or every row is zero.
     """
     rows = embedding.astype(np.float64)
     matrix = np.eye(rows.shape[1])
@@ -56,7 +66,14 @@ def levelling_map(embedding: Float[ndarray, "items d_model"]) -> Float64[ndarray
 
 
 def suitable_map(embedding: Float[ndarray, "items d_model"]) -> Map:
-    """The map that helps an embedding: `whiten` where one direction dominates (DOMINANT), else `none`."""
+    """The map that helps an embedding: `whiten` if one direction dominates (DOMINANT), else `none`.
+
+    Args:
+        embedding: Rows of shape (items, d_model).
+
+    Returns:
+        The name of the map.
+    """
     rows = embedding.astype(np.float64)
     strengths = np.linalg.eigvalsh(rows.T @ rows)
     edge = (1 + np.sqrt(rows.shape[1] / len(rows))) ** 2  # the largest strength of random rows (Marchenko and Pastur)
@@ -66,12 +83,28 @@ def suitable_map(embedding: Float[ndarray, "items d_model"]) -> Map:
 def map_rows(
     embedding: Float[ndarray, "items d_model"], matrix: Float64[ndarray, "d_model d_model"]
 ) -> Float64[ndarray, "items d_model"]:
-    """The rows x·A."""
+    """The rows x·A.
+
+    Args:
+        embedding: Rows x of shape (items, d_model).
+        matrix: A, of shape (d_model, d_model).
+
+    Returns:
+        The mapped rows in float64, of shape (items, d_model).
+    """
     return embedding.astype(np.float64) @ matrix
 
 
 def fold(layer: Layer, matrix: Float64[ndarray, "d_model d_model"]) -> Layer:
-    """The layer that scores the rows x as the given one scores x·A."""
+    """The layer that scores rows x as the given layer scores the mapped rows x·A.
+
+    Args:
+        layer: A layer for the mapped rows.
+        matrix: A, of shape (d_model, d_model).
+
+    Returns:
+        The layer with the weights A·W_Q and A·W_K in float64.
+    """
     query, key = (matrix @ weights.astype(np.float64) for weights in (layer.query, layer.key))
     return replace(layer, query=query, key=key)
 

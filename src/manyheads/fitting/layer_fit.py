@@ -26,13 +26,23 @@ CHAIN = 6  # attempts from one random start; all but the first start from the sh
 
 @dataclass(frozen=True, eq=False)
 class FitResult:
-    """A layer with its certificate, which may not hold, and the course of the fit."""
+    """A layer with its certificate, which may not hold, and the course of the fit.
+
+    Attributes:
+        layer: The layer of the best attempt.
+        certificate: The layer's certificate.
+        trace: The state of the fit at each survey of all pairs.
+        attempts: The number of attempts.
+        steps: The number of steps of the attempt that gave the layer.
+        seconds: Wall time of the fit.
+        map: The linear map of the rows that the fit used.
+    """
 
     layer: Layer
     certificate: Certificate
     trace: tuple[FitProgress, ...]
     attempts: int
-    steps: int  # of the attempt the layer comes from
+    steps: int
     seconds: float
     map: Map
 

@@ -27,7 +27,7 @@ Start = Literal["random", "narrowed", "fewer heads"]
 
 @dataclass(frozen=True)
 class Descent:
-    """How an attempt goes; the defaults were best over many shapes (docs/fit.md).
+    """How an attempt goes; the defaults were best over many shapes (docs/results/fit.md).
 
     Attributes:
         steps: The most steps of an attempt.
@@ -50,7 +50,14 @@ class Descent:
     share: float = 1.0
 
     def rates(self, *, warm: bool = False) -> list[float]:
-        """The rate of every step; a warm start nearly fits already, so its rates are smaller."""
+        """The learning rate of every step. A warm start nearly fits already, so its rates are smaller.
+
+        Args:
+            warm: Whether the first weights come from a certified layer.
+
+        Returns:
+            `steps` rates, each at least 0.
+        """
         done = np.arange(self.steps) / self.steps
         falling = np.clip((done - self.hold) / (1 - self.hold), 0, 1)
         return list(self.rate * (WARM if warm else 1.0) * (1 + np.cos(np.pi * falling)) / 2)
@@ -70,17 +77,29 @@ def suitable_descent(items: int, d_model: int) -> Descent:
 
 @dataclass(frozen=True)
 class FitProgress:
-    """One look at all pairs during a fit."""
+    """The state of a fit at one survey of all pairs.
+
+    Attributes:
+        heads: h.
+        key_width: d_k.
+        attempt: The number of restarts before this attempt.
+        phase: "separate": the pairs are brought to their sides of the threshold. "widen": the window is made wider.
+        step: The step of the attempt.
+        wrong: The number of pairs on the wrong side of the threshold, of all m².
+        window: (low, high), the thresholds that separate; none does if low ≥ high.
+        loss: The sum of the costs of all pairs.
+        seconds: Wall time since the fit began.
+    """
 
     heads: int
     key_width: int
-    attempt: int  # the number of restarts before it
+    attempt: int
     phase: Phase
     step: int
-    wrong: int  # pairs on the wrong side of the threshold, of all m²
-    window: tuple[float, float]  # thresholds that separate; none where low ≥ high
+    wrong: int
+    window: tuple[float, float]
     loss: float
-    seconds: float  # since the fit began
+    seconds: float
 
     @property
     def margin(self) -> float:
@@ -95,17 +114,29 @@ class FitProgress:
 
 @dataclass(frozen=True)
 class ShapeTrial:
-    """One trial of a search: a shape, the seed of its start, and its result."""
+    """One trial of a search: a shape, the seed of its start, and its result.
+
+    Attributes:
+        heads: h.
+        key_width: d_k.
+        seed: The seed of the trial.
+        start: The first weights of its first attempt: random, or a larger certified layer with narrower or fewer heads.
+        certified: Whether the certificate holds.
+        wrong: The number of pairs that the layer gets wrong.
+        normalised_margin: The certificate's normalised margin; NaN if there is no certificate.
+        steps: The number of steps of the trial.
+        seconds: Wall time from the start of the search to the end of the trial.
+    """
 
     heads: int
     key_width: int
     seed: int
-    start: Start  # of its first attempt: random weights, or a larger certified layer cut down
+    start: Start
     certified: bool
     wrong: int
-    normalised_margin: float  # of the certificate; NaN where there is none
+    normalised_margin: float
     steps: int
-    seconds: float  # from the start of the search to the end of the trial
+    seconds: float
 
     @property
     def key_budget(self) -> int:
@@ -156,5 +187,12 @@ class FitOptions:
             raise InputError(f"the time limit must be a positive number of seconds, not {self.time_limit:g}")
 
     def threads(self, items: int) -> int:
-        """The threads among which a fit of one shape shares each step."""
+        """The number of threads that share each step of a fit of one shape.
+
+        Args:
+            items: m.
+
+        Returns:
+            The number of threads, at least 1.
+        """
         return self.workers or (THREADS if items >= THREADED_ITEMS else 1)

@@ -80,7 +80,15 @@ def predicted_shape(graph: Graph, d_model: int, *, heads: int | None = None) -> 
 
 
 def splits(key_budget: int, d_model: int) -> list[tuple[int, int]]:
-    """All (heads, key_width) with key_width ≤ d_model that leave less than WASTE of the budget unused."""
+    """All (heads, key_width) with key_width ≤ d_model that leave less than WASTE of the budget unused.
+
+    Args:
+        key_budget: D_K.
+        d_model: Width of the embedding.
+
+    Returns:
+        Pairs (heads, key_width), by increasing number of heads.
+    """
     shapes = [(heads, min(key_budget // heads, d_model)) for heads in range(1, key_budget + 1)]
     return [(heads, width) for heads, width in shapes if heads * width > key_budget * (1 - WASTE)]
 

@@ -46,26 +46,64 @@ class Rule(ABC):
 
     @abstractmethod
     def join(self, scores: Float64[ndarray, "heads n k"], *, key_width: int) -> Float64[ndarray, "n k"]:
-        """The joined scores. For a rule that looks at the context, the columns are all items of the context."""
+        """The joined scores.
+
+        Args:
+            scores: Every head's raw scores, of shape (heads, n, k). For a rule that looks at the context, the k columns
+                are all items of the context.
+            key_width: d_k.
+
+        Returns:
+            Scores of shape (n, k).
+        """
 
     @abstractmethod
     def join_tensor(self, scores: Tensor) -> Tensor:
-        """The same for the reference engine, with its gradient.
+        """The joined scores for the reference engine, with their gradient.
 
         Args:
             scores: A tensor of shape (runs, contexts, heads, context, context), each head's raw scores over `divisor`.
+
+        Returns:
+            A tensor of shape (runs, contexts, context, context).
         """
 
     def contributions(self, scores: Float64[ndarray, "heads n k"], *, key_width: int) -> Float64[ndarray, "heads n k"]:
-        """How much each head contributes to each pair: the head with the largest contribution holds the pair."""
+        """How much each head contributes to each pair: the head with the largest contribution holds the pair.
+
+        Args:
+            scores: Every head's raw scores, of shape (heads, n, k).
+            key_width: d_k.
+
+        Returns:
+            Numbers of the same shape.
+        """
         return scores
 
     def add_head(self, joined: Float64[ndarray, "n k"], scores: Float64[ndarray, "n k"]) -> None:
-        """Join one more head's scores into `joined`, in place; for rules blind to the context."""
+        """Join one more head's scores into `joined`, in place; for rules blind to the context.
+
+        Args:
+            joined: The scores of the heads so far, of shape (n, k).
+            scores: The scores of one more head, of the same shape.
+
+        Raises:
+            InputError: The rule does not join heads one by one.
+        """
         raise InputError(f"the rule {self.name} does not join heads one by one: certify cannot prove it")
 
     def error_bound(self, errors: Float64[ndarray, " heads *shape"]) -> Float64[ndarray, "*shape"]:
-        """A bound on the rounding error of the joined score, from a bound on each head's; for `add_head`."""
+        """A bound on the rounding error of the score that `add_head` joins.
+
+        Args:
+            errors: A bound on the rounding error of each head's score, of shape (heads, …).
+
+        Returns:
+            The bounds, without the axis of the heads.
+
+        Raises:
+            InputError: The rule has no rounding bound.
+        """
         raise InputError(f"the rule {self.name} has no rounding bound: certify cannot prove it")
 
     @property
@@ -75,7 +113,14 @@ class Rule(ABC):
         return own.add_head is not Rule.add_head and own.error_bound is not Rule.error_bound
 
     def divisor(self, key_width: int) -> float:
-        """The number by which each raw score is divided before the heads are joined."""
+        """The number by which each raw score is divided before the heads are joined.
+
+        Args:
+            key_width: d_k.
+
+        Returns:
+            The divisor, above 0.
+        """
         return 1.0
 
     def __str__(self) -> str:
@@ -189,7 +234,17 @@ RULES: dict[str, Rule] = {}
 
 
 def register_rule(rule: Rule) -> Rule:
-    """Make a rule known by its name, which must be new."""
+    """Make a rule known by its name.
+
+    Args:
+        rule: The rule; its name must be new.
+
+    Returns:
+        The same rule.
+
+    Raises:
+        InputError: A rule of this name exists already.
+    """
     if rule.name in RULES:
         raise InputError(f"a rule '{rule.name}' exists already")
     RULES[rule.name] = rule

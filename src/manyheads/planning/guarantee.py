@@ -27,7 +27,14 @@ MOST_ITEMS = 8192  # with more items the m² pairs take minutes
 
 @dataclass(frozen=True, kw_only=True)
 class Guarantee:
-    """A key budget, its split, and the proof in words."""
+    """A key budget, its split, and the proof in words.
+
+    Attributes:
+        key_budget: D_K.
+        heads: h.
+        key_width: d_k.
+        proof: The proof in one sentence.
+    """
 
     key_budget: int
     heads: int

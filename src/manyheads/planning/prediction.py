@@ -64,7 +64,12 @@ class Prediction:
 
 @dataclass(frozen=True, kw_only=True)
 class Split:
-    """A key budget as a number of heads and their width."""
+    """A key budget as a number of heads and their width.
+
+    Attributes:
+        heads: h, at least 1.
+        key_width: d_k, at least 1.
+    """
 
     heads: int
     key_width: int

@@ -24,7 +24,7 @@ GIVEN = "given"  # how a run names a graph or an embedding that was handed in: g
 class Embedding:
     """Rows of numbers, one for each item, frozen while a layer is built or trained.
 
-    Args:
+    Attributes:
         rows: Floating-point numbers of shape (items, d_model), all finite.
         names: The items' names in the order of the rows, or None.
 
@@ -54,7 +54,17 @@ class Embedding:
 
     @classmethod
     def of(cls, rows: Embedding | ndarray) -> Embedding:
-        """An embedding as it is, or an array as an embedding without names."""
+        """An embedding as it is, or an array as an embedding without names.
+
+        Args:
+            rows: An embedding, or an array of shape (items, d_model).
+
+        Returns:
+            The same embedding, or a new one.
+
+        Raises:
+            InputError: The array cannot be an embedding.
+        """
         return rows if isinstance(rows, Embedding) else cls(rows)
 
     def select(self, names: Sequence[str]) -> Embedding:

@@ -15,13 +15,35 @@ from manyheads.problem.kind_words import Parameter, Value, form_of, parse_values
 
 
 def one_hot(items: int) -> Float32[ndarray, "items items"]:
-    """The identity: no compression, d_model = items."""
+    """The identity: no compression, d_model = items.
+
+    Args:
+        items: m, at least 1.
+
+    Returns:
+        Rows of shape (items, items).
+
+    Raises:
+        InputError: There are no items.
+    """
     _check_sizes(items, items)
     return np.eye(items, dtype=np.float32)
 
 
 def gaussian(items: int, d_model: int, *, seed: int) -> Float32[ndarray, "items d_model"]:
-    """Rows drawn from N(0, I/d_model), then scaled to length one (the paper's Gaussian unit-norm embedding)."""
+    """Rows drawn from N(0, I/d_model), then scaled to length one (the paper's Gaussian unit-norm embedding).
+
+    Args:
+        items: m, at least 1.
+        d_model: Width of a row, at least 1.
+        seed: The seed of the random generator.
+
+    Returns:
+        Rows of shape (items, d_model), each of length 1.
+
+    Raises:
+        InputError: A size is below 1.
+    """
     _check_sizes(items, d_model)
     rows = np.random.default_rng(seed).standard_normal((items, d_model))
     return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
@@ -30,10 +52,22 @@ def gaussian(items: int, d_model: int, *, seed: int) -> Float32[ndarray, "items 
 def sparse_binary(
     items: int, d_model: int, *, seed: int, density: float | None = None
 ) -> Float32[ndarray, "items d_model"]:
-    """Entries 1 with probability `density`, else 0 (Corollary B.7); a row of zeros is drawn again.
+    """Entries are 1 with probability `density`, else 0 (Corollary B.7). A row of zeros is drawn again.
 
-    The default density is p_B = ln(items)/d_model, at most ½. At c·ln(items)/d_model about items^(1−c) rows would be
-    zero, so at the default about one. No layer can recognise an item with a zero row, hence the second draw.
+    The default density is p_B = ln(items)/d_model, at most ½. At the density c·ln(items)/d_model about items^(1−c) rows
+    are zero; at the default about one row is. No layer can recognise an item with a zero row, hence the second draw.
+
+    Args:
+        items: m, at least 1.
+        d_model: Width of a row, at least 1.
+        seed: The seed of the random generator.
+        density: The probability of a 1, from 1/(2·d_model) to 1; None: p_B.
+
+    Returns:
+        Rows of shape (items, d_model), none of them zero.
+
+    Raises:
+        InputError: A size is below 1, or the density is out of its range.
     """
     _check_sizes(items, d_model)
     if density is None:
@@ -112,6 +146,9 @@ EMBEDDING_KINDS: dict[str, EmbeddingKind] = {}
 
 def register_embedding_kind(kind: EmbeddingKind) -> None:
     """Make a kind of embedding known to every command.
+
+    Args:
+        kind: The kind.
 
     Raises:
         InputError: The name is taken or has a colon.

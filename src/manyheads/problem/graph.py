@@ -24,7 +24,7 @@ MOST_ITEMS = 2**31 - 1  # so that items² pairs can be numbered in 64 bits, and 
 class Graph:
     """Directed relations between items 0 … items − 1, sorted by (source, target), none twice.
 
-    Args:
+    Attributes:
         items: m, the number of items, from 1 to MOST_ITEMS.
         sources: The source of each relation, in any order.
         targets: The target of each relation, in the same order.
@@ -105,7 +105,15 @@ class Graph:
         return _read_only(np.concatenate([[0], np.cumsum(self.out_degrees)]))
 
     def adjacency(self, start: int = 0, stop: int | None = None) -> Bool[ndarray, "rows items"]:
-        """The dense rows start … stop − 1 of the adjacency matrix."""
+        """The dense rows start … stop − 1 of the adjacency matrix.
+
+        Args:
+            start: The first row.
+            stop: The row after the last; None: items.
+
+        Returns:
+            True for a relation, of shape (stop − start, items).
+        """
         stop = self.items if stop is None else stop
         rows = np.zeros((stop - start, self.items), dtype=bool)
         low, high = self.row_starts[start], self.row_starts[stop]
@@ -113,7 +121,14 @@ class Graph:
         return rows
 
     def name(self, item: SupportsIndex) -> str:
-        """The item's label, or its number where there are none."""
+        """The item's label, or its number if the graph has no labels.
+
+        Args:
+            item: The number of the item.
+
+        Returns:
+            The name.
+        """
         return self.labels[item] if self.labels is not None else str(item)
 
     @cached_property
@@ -134,7 +149,17 @@ class Graph:
         return hash((self.items, self.sources.tobytes(), self.targets.tobytes(), self.labels))
 
     def with_labels(self, labels: Sequence[str]) -> Graph:
-        """The same relations between named items."""
+        """The same relations between named items.
+
+        Args:
+            labels: One name for each item, all different.
+
+        Returns:
+            A new graph.
+
+        Raises:
+            InputError: The labels do not name the items.
+        """
         return Graph(self.items, self.sources, self.targets, tuple(labels))
 
 
@@ -142,6 +167,15 @@ def graph_from_networkx(graph: Any) -> Graph:
     """The relations of a networkx graph.
 
     Nodes that are not the numbers 0 … m − 1 become labels. An undirected edge becomes two relations.
+
+    Args:
+        graph: A networkx Graph or DiGraph.
+
+    Returns:
+        The graph.
+
+    Raises:
+        InputError: The graph has no nodes, or two parallel edges.
     """
     nodes = list(graph.nodes)
     return _from_edges(nodes, nodes, list(graph.edges()), directed=graph.is_directed())
@@ -150,8 +184,17 @@ def graph_from_networkx(graph: Any) -> Graph:
 def graph_from_rustworkx(graph: Any) -> Graph:
     """The relations of a rustworkx graph.
 
-    Node weights that are not the numbers 0 … m − 1 become labels; where all are None, there are no labels. An
+    Node weights that are not the numbers 0 … m − 1 become labels. If all node weights are None, there are no labels. An
     undirected edge becomes two relations.
+
+    Args:
+        graph: A rustworkx PyGraph or PyDiGraph.
+
+    Returns:
+        The graph.
+
+    Raises:
+        InputError: The graph has no nodes, two parallel edges, or two nodes with the same label.
     """
     return _from_edges(
         list(graph.node_indices()), graph.nodes(), list(graph.edge_list()), directed=hasattr(graph, "in_degree")

@@ -14,12 +14,31 @@ from manyheads.problem.graph import Graph
 
 
 def permutation_graph(items: int, *, seed: int) -> Graph:
-    """A uniformly random permutation: one relation out of and one into every item, fixed points allowed."""
+    """A uniformly random permutation: one relation out of and one into every item, fixed points allowed.
+
+    Args:
+        items: m, at least 1.
+        seed: The seed of the random generator.
+
+    Returns:
+        A graph with m relations.
+
+    Raises:
+        InputError: There are no items.
+    """
     return Graph(items, np.arange(items), np.random.default_rng(seed).permutation(items))
 
 
 def regular_graph(items: int, degree: int, *, seed: int) -> Graph:
-    """The union of `degree` random matchings: this number of relations out of and into every item, without loops.
+    """A union of disjoint random matchings: every item has `degree` relations out and `degree` relations in. No loops.
+
+    Args:
+        items: m, at least 2.
+        degree: r, from 1 to items − 1.
+        seed: The seed of the random generator.
+
+    Returns:
+        A graph with m·r relations.
 
     Raises:
         InputError: The degree is not from 1 to items − 1.
@@ -75,6 +94,15 @@ def random_graph(items: int, relations: int, *, seed: int, loops: bool = False) 
 
     Without loops the relations are among the m(m − 1) ordered pairs that Sec. 9 counts, with loops among all m².
 
+    Args:
+        items: m, at least 1.
+        relations: m', from 0 to the number of ordered pairs.
+        seed: The seed of the random generator.
+        loops: Whether an item may relate to itself.
+
+    Returns:
+        A graph with m' relations.
+
     Raises:
         InputError: There are fewer pairs than relations.
     """
@@ -87,7 +115,18 @@ def random_graph(items: int, relations: int, *, seed: int, loops: bool = False) 
 
 
 def star_graph(items: int, *, direction: Literal["out", "in"]) -> Graph:
-    """A star with item 0 as its hub: relations from the hub to all other items (out), or from them to the hub (in)."""
+    """A star with item 0 as its hub.
+
+    Args:
+        items: m, at least 1.
+        direction: "out": relations from the hub to all other items. "in": relations from all other items to the hub.
+
+    Returns:
+        A graph with m − 1 relations.
+
+    Raises:
+        InputError: The direction is unknown, or there are no items.
+    """
     if direction not in ("out", "in"):
         raise InputError(f"the relations of a star go out or in, not '{direction}'")
     others = np.arange(1, items)
@@ -98,9 +137,22 @@ def star_graph(items: int, *, direction: Literal["out", "in"]) -> Graph:
 def power_law_graph(items: int, relations: int, *, exponent: float, seed: int) -> Graph:
     """A graph with this number of relations and no loops, whose in- and out-degrees both follow a power law.
 
-    Sources and targets are drawn with weight r^(−1/(exponent − 1)) for rank r and repeats dropped, so degree k is about
-    k^−exponent as frequent as degree 1 (Chung and Lu). An item's ranks as source and as target are independent. At
-    exponent 2.6, 10^6 relations among 10^5 items have a largest degree near 5,000.
+    The item of rank r is drawn as a source with weight r^(−1/(exponent − 1)), and likewise as a target. Repeated
+    relations are dropped. Degree k is then about k^−exponent as frequent as degree 1 (Chung and Lu). An item's ranks as
+    source and as target are independent. At exponent 2.6, 10^6 relations among 10^5 items have a largest degree near
+    5,000.
+
+    Args:
+        items: m, at least 1.
+        relations: m', from 0 to half of the m·(m − 1) ordered pairs.
+        exponent: The exponent of the degrees, above 2.
+        seed: The seed of the random generator.
+
+    Returns:
+        A graph with m' relations.
+
+    Raises:
+        InputError: The exponent or the number of relations is out of its range.
     """
     if not exponent > 2:
         raise InputError(f"the exponent of a power-law graph must exceed 2 for a finite mean degree, not {exponent}")
@@ -123,11 +175,23 @@ def power_law_graph(items: int, relations: int, *, exponent: float, seed: int) -
 
 
 def positional_graph(graph: Graph, positions: int, *, offsets: Iterable[int]) -> Graph:
-    """Tokens at positions as items (Sec. 3): t@p → u@q where t → u is a relation and q − p one of the offsets.
+    """Tokens at positions as items (Sec. 3): t@p → u@q if t → u is a relation and q − p is one of the offsets.
 
-    Offsets [-1] relate a token to the one before it, range(1 - positions, 0) to all before it, and
-    range(1 - positions, positions) make position irrelevant. Token t at position p is item t·positions + p, so where
-    a model adds the two, the embedding is `(tokens[:, None] + places).reshape(-1, d_model)`.
+    With the offsets [-1], a token relates to the token before it. With range(1 - positions, 0), it relates to all
+    tokens before it. With range(1 - positions, positions), positions have no effect. Token t at position p is item
+    t·positions + p. For a model that adds token and position rows, the embedding is `(tokens[:, None] +
+    places).reshape(-1, d_model)`.
+
+    Args:
+        graph: The relations between tokens.
+        positions: The number of positions, at least 1.
+        offsets: The differences q − p, each smaller than `positions` in absolute value.
+
+    Returns:
+        A graph with items·positions items, labelled like sat@1.
+
+    Raises:
+        InputError: There are no positions, or an offset is too large.
 
     >>> relation = Graph(2, np.array([0]), np.array([1]), labels=("sat", "cat"))
     >>> before = positional_graph(relation, 3, offsets=[-1])

@@ -95,6 +95,9 @@ GRAPH_KINDS: dict[str, GraphKind] = {}
 def register_graph_kind(kind: GraphKind) -> None:
     """Make a kind of graph known to every command.
 
+    Args:
+        kind: The kind.
+
     Raises:
         InputError: The name is taken or has a colon.
     """

@@ -19,7 +19,7 @@ ContextLength = int | tuple[int, int] | None  # one length, the least and the gr
 class Problem:
     """A graph, and an embedding with a row for each of its items.
 
-    Args:
+    Attributes:
         graph: The relations to hold.
         embedding: The items' rows: an `Embedding`, or an array of shape (items, d_model).
 
@@ -74,6 +74,9 @@ class Problem:
         Args:
             context_length: One length, or the least and the greatest, from 2 to the number of items.
 
+        Returns:
+            (least, greatest).
+
         Raises:
             InputError: No length is given, or a length is out of range.
         """
@@ -90,6 +93,9 @@ class Problem:
 
     def require_width(self, d_model: int) -> None:
         """Refuse a layer whose d_model is not the width of the embedding.
+
+        Args:
+            d_model: The width of the rows that the layer reads.
 
         Raises:
             InputError: The widths differ.

@@ -55,6 +55,14 @@ class RetrievalRun(Identified):
         problem_seed: The seed of the directions and the examples; `seed` if None.
         initial_sharpness: ln(β·√n) of every head before training.
         warm_up: The number of steps in which the learning rate rises to its maximum.
+        training_examples: The number of training examples.
+        validation_examples: The number of validation examples.
+        batch: The number of examples in a training step.
+        learning_rate: The largest learning rate.
+        beta1, beta2: Adam's decay rates of the mean gradient and of the mean squared gradient, in [0, 1).
+        epsilon: The number that Adam adds to a denominator.
+        steps: The number of training steps.
+        validate_every: The number of steps between two validation checks.
 
     >>> RetrievalRun(dimension=4, length=8, heads=2, head_width=8, seed=0).embedding
     16
@@ -152,7 +160,13 @@ class RetrievalRun(Identified):
 
 @dataclass(frozen=True)
 class RetrievalCheck:
-    """One validation check: the validation NMSE, and the mean training loss since the check before in its unit."""
+    """One validation check.
+
+    Attributes:
+        step: The number of training steps before the check.
+        nmse: The validation error: mean squared error over the variance of the targets.
+        loss: The mean training loss since the previous check, in the same unit.
+    """
 
     step: int
     nmse: float

@@ -92,13 +92,33 @@ class CallerExecutor(Workers):
 
 
 def threads(count: int | None = None) -> Workers:
-    """Threads of this process. The native engine releases the interpreter, so that threads fill the cores."""
+    """Threads of this process. The native engine releases the interpreter's lock, so threads use all cores.
+
+    Args:
+        count: The number of threads; None: the number of usable cores.
+
+    Returns:
+        The workers.
+
+    Raises:
+        InputError: The number is below 1.
+    """
     slots = _count(count)
     return Workers(lambda: ThreadPoolExecutor(slots), slots, together=False)
 
 
 def processes(count: int | None = None) -> Workers:
-    """Processes of this machine. A run that crashes ends its own process only."""
+    """Processes of this machine. A run that crashes ends its own process only.
+
+    Args:
+        count: The number of processes; None: the number of usable cores.
+
+    Returns:
+        The workers.
+
+    Raises:
+        InputError: The number is below 1.
+    """
     slots = _count(count)
     # spawn: a forked child would inherit the locks of the parent's threads and its open store
     spawn = get_context("spawn")
@@ -106,7 +126,17 @@ def processes(count: int | None = None) -> Workers:
 
 
 def dask(address: str) -> Workers:
-    """The workers of a Dask cluster at an address such as tcp://host:8786."""
+    """The workers of a Dask cluster.
+
+    Args:
+        address: The address of the scheduler, e.g. tcp://host:8786.
+
+    Returns:
+        The workers.
+
+    Raises:
+        InputError: Dask is not installed, no scheduler answers, or the scheduler has no workers.
+    """
     try:
         from distributed import Client
     except ImportError:

@@ -27,7 +27,13 @@ ABSENT_SECONDS = 60.0  # how long a cluster may be without workers
 
 @dataclass(frozen=True)
 class SweepProgress:
-    """How far a sweep has come, told whenever records were stored."""
+    """The state of a sweep, reported whenever records were stored.
+
+    Attributes:
+        done: The number of runs with a record.
+        total: The number of runs.
+        latest: The records that were stored last.
+    """
 
     done: int
     total: int

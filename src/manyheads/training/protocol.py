@@ -35,7 +35,7 @@ TABLE_2 = {
 class Protocol:
     """The constants of training, the paper's values their defaults.
 
-    Args:
+    Attributes:
         sharpness: Factor of (score − threshold) in the logistic loss, above 0.
         positive_weight: Weight of a relation in the loss, or "balanced": non-relations by relations of each context.
             None: the paper's, context − 1 for permutations and "balanced" for all other graphs.

@@ -16,7 +16,7 @@ from manyheads.training.task import Task
 class Run(Identified):
     """One layer to be trained (Sec. 6, App. A.1).
 
-    Args:
+    Attributes:
         task: The family of problems.
         heads: h, the number of heads.
         key_width: d_k, the width of each head.

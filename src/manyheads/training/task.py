@@ -41,7 +41,7 @@ class Task:
 
     Two tasks are equal if their runs have equal ids: a given graph or embedding counts by its fingerprint.
 
-    Args:
+    Attributes:
         graph: Words such as "permutation:64", of which each seed draws a graph; or one graph for all seeds.
         embedding: Words such as "gaussian:16", of which each seed draws rows; or one embedding (or array) for all.
         context: Items in a context, from 2 to the number of items.

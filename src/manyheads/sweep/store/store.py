@@ -140,7 +140,17 @@ class Store:
 
     @classmethod
     def write(cls, path: Path) -> Store:
-        """Open for writing, creating or upgrading the file; a second writer is refused by name of the first."""
+        """Open a store for writing. The file is created if it does not exist, and upgraded if it is older.
+
+        Args:
+            path: The file.
+
+        Returns:
+            The store, locked for this process.
+
+        Raises:
+            StoreError: The file is no store, is newer than this software, or another process writes to it.
+        """
         if path.exists():
             _version(path)
         lock = WriterLock.acquire(path)
@@ -169,7 +179,17 @@ class Store:
 
     @classmethod
     def read(cls, path: Path) -> Store:
-        """Open for reading only; an older store is brought up to date in memory, its file left as it is."""
+        """Open a store for reading only. An older store is upgraded in memory; its file does not change.
+
+        Args:
+            path: The file.
+
+        Returns:
+            The store.
+
+        Raises:
+            StoreError: There is no such file, or it is no store.
+        """
         if not path.exists():
             raise StoreError(f"there is no store at {path}")
         version = _version(path)
@@ -187,9 +207,12 @@ class Store:
         return cls(path, connection, None)
 
     def add(self, records: Iterable[Record]) -> None:
-        """Keep these records, all or none, and do not return before they are on the disk.
+        """Store these records, all or none, and return when they are on the disk.
 
-        A finished result is final: recording it again changes nothing. Any other gives way to a newer attempt.
+        A finished result is final: storing it again changes nothing. Any other record is replaced by a newer one.
+
+        Args:
+            records: The records.
         """
         places = ", ".join("?" for _ in COLUMNS)
         updates = ", ".join(f"{name} = excluded.{name}" for name in COLUMNS if name not in ("id", "engine"))
@@ -205,7 +228,19 @@ class Store:
     def records(
         self, where: Mapping[str, str | int] | None = None, *, ids: Sequence[str] | None = None, limit: int = -1
     ) -> list[Record]:
-        """The records that match, e.g. {"items": 64, "heads": 4}, in the order of their problem and shape."""
+        """The records that match, in the order of their problem and shape.
+
+        Args:
+            where: Values of columns, e.g. {"items": 64, "heads": 4}; None: all records.
+            ids: Ids of runs; None: all runs.
+            limit: The largest number of records; −1: no limit.
+
+        Returns:
+            The records.
+
+        Raises:
+            InputError: A column of `where` is unknown.
+        """
         where = where or {}
         unknown = [name for name in where if name not in FILTERS]
         if unknown:
