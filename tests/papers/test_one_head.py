@@ -22,7 +22,7 @@ def rows(*, held: bool | None = None, single: bool = False) -> Rows:
             return trial_row(run, scores)
         return made_up(run, slope=0.9, single=single)
 
-    return Rows([row(run) for run in needed(["one_head"], FINE)])
+    return Rows([row(run) for run in needed(["single_head"], FINE)])
 
 
 def test_a_problem_of_the_grid_is_decided() -> None:
@@ -32,7 +32,7 @@ def test_a_problem_of_the_grid_is_decided() -> None:
 
 def test_the_verdict_follows_the_rows() -> None:
     def outcome(made: Rows) -> str:
-        (verdict,) = verdicts(["one_head"], made, FINE)
+        (verdict,) = verdicts(["single_head"], made, FINE)
         assert verdict.claim == "6a"
         return verdict.outcome
 
@@ -66,8 +66,8 @@ def test_figures_1_and_9_and_claim_6_say_whether_one_head_is_possible() -> None:
 def test_a_seed_that_is_missing_leaves_a_point_open() -> None:
     made = rows()
     lost = OneHead(64, 16, 1)
-    fewer = Rows([row for row in made.of(needed(["one_head"], FINE)) if row.id != lost.id])
+    fewer = Rows([row for row in made.of(needed(["single_head"], FINE)) if row.id != lost.id])
     assert decisions(base(64, 16), made, FINE) is not None
     assert decisions(base(64, 16), fewer, FINE) is None
-    (verdict,) = exhibit_named("one_head").claims(fewer, FINE)
+    (verdict,) = exhibit_named("single_head").claims(fewer, FINE)
     assert verdict.outcome == "not attempted"

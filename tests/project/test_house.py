@@ -13,10 +13,10 @@ import pytest
 SOURCE = Path(__file__).parents[2] / "src" / "manyheads"
 STANDALONE = SOURCE / "files" / "standalone"  # copied to users, not imported
 MODULES = sorted(path for path in SOURCE.rglob("*.py") if STANDALONE not in path.parents)
-MOST_MODULES, LONGEST = 194, 350
+MOST_MODULES, LONGEST = 195, 350
 # Lines without docstrings, comments and empty lines: the first edition had 18,262. Since then came
 # exclusions and the checks of foreign files.
-MOST_CODE = 19_000
+MOST_CODE = 19_547
 
 
 NAMES = ("max", "softmax", "sum", "logsumexp")

@@ -27,7 +27,8 @@ from jaxtyping import Float64
 from numpy import ndarray
 
 from manyheads.certificate import Certificate, certify
-from manyheads.certificate.exclusion_proof import MOST_PAIRS, correction_share, few_pairs_prove, twin_pairs
+from manyheads.certificate.exclusion_proof import correction_share
+from manyheads.certificate.few_pairs import few_pairs, few_pairs_prove, twin_pairs
 from manyheads.layer.layer import Layer
 from manyheads.machine import cores
 from manyheads.problem.problem import Problem
@@ -36,7 +37,6 @@ NEWTON_STEPS = 200
 CG_STEPS = 80
 FEW_PAIRS_STEP = 30  # where a small problem is open after this step, a proof by few pairs is looked for
 LONGEST_STEP = 64  # times the Newton step: where a form separates, the loss falls for ever
-SMALL = 128  # items, up to which a proof by few pairs is looked for
 BLOCK = 1 << 16  # scores of a block of rows: few enough for the cache
 SAFE_SHARE = 0.5  # a proof is accepted where rounding can take at most this part of every entry
 
@@ -127,36 +127,12 @@ def exclude(
             is_last = search.steps >= NEWTON_STEPS or (time_limit is not None and seconds >= time_limit)
             is_last = is_last or not search.step()
             if is_last or search.steps == FEW_PAIRS_STEP:
-                matrix = _few_pairs(problem)
+                matrix = few_pairs(problem)
                 if matrix is not None and few_pairs_prove(problem.graph, problem.rows, matrix):
                     reason = "one head: impossible at every width, proved by a few pairs"
                     return Exclusion("excluded", reason, *sizes(), matrix=matrix, share=0.0)
             if is_last:
                 return Exclusion("undecided", search.reason(wrong, lacking), *sizes())
-
-
-def _few_pairs(problem: Problem) -> Float64[ndarray, "items items"] | None:
-    """A matrix with few entries that nearly proves an exclusion: a corner of the proofs, by a linear programme.
-
-    None where the problem is too large for fractions, or the programme finds no proof.
-    """
-    from scipy.optimize import linprog  # takes long to import
-
-    items, d_model = problem.items, problem.d_model
-    if d_model**2 + 2 > MOST_PAIRS or items > SMALL:
-        return None
-    x = problem.rows.astype(np.float64)
-    signs = np.where(problem.graph.adjacency(), 1.0, -1.0).ravel()
-    forms = np.einsum("ia,jb->abij", x, x).reshape(d_model**2, -1) * signs
-    equations = np.vstack([forms, signs, np.ones(items**2)])
-    wanted = np.zeros(len(equations))
-    wanted[-1] = 1
-    # a random cost has one corner as its only best solution
-    cost = np.random.default_rng(0).random(items**2)
-    found = linprog(cost, A_eq=equations, b_eq=wanted, method="highs-ds")
-    if found.x is None:
-        return None
-    return np.where(found.x > 1e-9, found.x * signs, 0.0).reshape(items, items)
 
 
 Step = tuple[Float64[ndarray, "rank rank"], float]  # of the form and of the threshold
