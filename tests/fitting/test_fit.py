@@ -391,10 +391,10 @@ def test_what_cannot_be_is_refused() -> None:
 @pytest.mark.parametrize(
     ("shape", "options", "sentence"),
     [
-        ((0, 2), {}, "heads must be at least 1"),
-        ((2, 0), {}, "key width must be at least 1"),
-        ((2, 6), {"restarts": 0}, "restarts must be at least 1"),
-        ((2, 6), {"workers": 0}, "workers must be at least 1"),
+        ((0, 2), {}, "heads is a whole number from 1"),
+        ((2, 0), {}, "key_width is a whole number from 1"),
+        ((2, 6), {"restarts": 0}, "restarts is a whole number from 1"),
+        ((2, 6), {"workers": 0}, "workers is a whole number from 1"),
         ((2, 6), {"time_limit": 0.0}, "time limit must be a positive"),
         ((2, 6), {"context_length": 8}, "every length"),
         ((2, 6), {"rule": SOFTMAX}, "give the context length"),

@@ -66,7 +66,7 @@ def public_functions() -> dict[str, Function]:
 
 OBJECTS = public_objects()
 FUNCTIONS = public_functions()
-DATACLASSES = {name: value for name, value in OBJECTS.items() if dataclasses.is_dataclass(value)}
+DATACLASSES: dict[str, Any] = {name: value for name, value in OBJECTS.items() if dataclasses.is_dataclass(value)}
 
 
 def section(docstring: str, name: str) -> str:

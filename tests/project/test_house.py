@@ -16,7 +16,7 @@ MODULES = sorted(path for path in SOURCE.rglob("*.py") if STANDALONE not in path
 MOST_MODULES, LONGEST = 195, 350
 # Lines without docstrings, comments and empty lines: the first edition had 18,262. Since then came
 # exclusions and the checks of foreign files.
-MOST_CODE = 19_547
+MOST_CODE = 19_605
 
 
 NAMES = ("max", "softmax", "sum", "logsumexp")

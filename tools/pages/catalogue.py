@@ -18,7 +18,7 @@ from manyheads.papers.trial import Trial, in_turns
 from manyheads.sweep import Store, sweep, threads
 from tools.pages.rows import DATA, DOCS, Tables, read_tables
 
-PAGES = ("block-scouting", "capacity-floor", "constructions", "fit", "incoherence", "plan-check")
+PAGES = ("bits-per-weight", "block-scouting", "capacity-floor", "constructions", "fit", "incoherence", "plan-check")
 PAPERS = {  # pages that a command of the package writes
     "paper": ("paper", "all", "--from-rows", "docs/data/paper.jsonl.gz", "--output", "docs/results"),
     "head-count": ("paper", "retrieval", "--from-rows", "docs/data/head-count.jsonl.gz", "--output", "docs/results"),

@@ -10,7 +10,7 @@ from jaxtyping import Float32
 from numpy import ndarray
 
 from manyheads.errors import InputError
-from manyheads.identity import Identified, check_ranges, normalise_numbers
+from manyheads.identity import Identified, normalise_numbers
 from manyheads.problem.embedding import GIVEN
 from manyheads.training.batched_runs import StopReason
 
@@ -86,7 +86,7 @@ class BlockRun(Identified):
     precision: Precision = "float32"
 
     def __post_init__(self) -> None:
-        normalise_numbers(self)
+        normalise_numbers(self, context="pairs")
         self._check_shape()
         self._check_protocol()
 
@@ -117,8 +117,6 @@ class BlockRun(Identified):
         return {name: value for name, value in self.fields.items() if name not in own}
 
     def _check_shape(self) -> None:
-        sizes = ("items", "d_model", "heads", "key_width", "mlp_width", "batch")
-        check_ranges(self, counts=sizes, not_negative=("seed", "problem_seed"))
         if self.d_model % self.heads:
             raise InputError(f"d_model = {self.d_model} cannot be divided into the values of {self.heads} heads")
         check_context(self.items, self.context)
@@ -136,13 +134,6 @@ class BlockRun(Identified):
             raise InputError(f"final_norm must be true or false, not {self.final_norm!r}")
         if self.precision not in get_args(Precision):
             raise InputError(f"unknown precision '{self.precision}': choose from {', '.join(get_args(Precision))}")
-        check_ranges(
-            self,
-            counts=("steps", "validate_every", "validation_examples", "test_examples"),
-            positive=("norm_epsilon", "epsilon"),
-            not_negative=("initial_scale", "learning_rate", "weight_decay"),
-            below_one=("beta1", "beta2"),
-        )
 
 
 @dataclass(frozen=True)

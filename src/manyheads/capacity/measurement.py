@@ -9,24 +9,26 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
 
-from manyheads.bounds import freedom_key_width, paper_key_budget
+from manyheads.bounds import BitsPerWeight, bits_per_weight, freedom_key_width, paper_key_budget
 from manyheads.capacity.search import Bracket, Search
 from manyheads.capacity.thresholds import Goal, Point, Threshold, points, threshold
 from manyheads.errors import InputError
+from manyheads.identity import normalise_numbers
 from manyheads.layer.rules import MAX, Rule
+from manyheads.numbers import check_numbers
 from manyheads.sweep import LayerTrainer, Record, Store, SweepProgress, Workers, sweep, threads
 from manyheads.training.protocol import Protocol, step_limit
 from manyheads.training.run import Run, shared_fields
 from manyheads.training.task import Task
 
-REACH = 6  # the search gives up at this many times the larger of the predicted key budgets
+REACH = 6  # the search ends at this multiple of the larger predicted key budget
 
 Wanted = tuple[int, int, int]  # heads, key width, seed
 
 
 @dataclass(frozen=True)
 class Budget:
-    """The limits of a measurement. A measurement that reaches one is incomplete; the same measurement goes on later.
+    """The limits of a measurement. A measurement that reaches a limit is incomplete; the same call continues it later.
 
     Attributes:
         runs: The most runs that are newly trained, at least 1; None: no limit.
@@ -37,10 +39,7 @@ class Budget:
     seconds: float | None = None
 
     def __post_init__(self) -> None:
-        if self.runs is not None and self.runs < 1:
-            raise InputError(f"a budget of runs is at least 1, not {self.runs}")
-        if self.seconds is not None and not self.seconds > 0:
-            raise InputError(f"a budget of time is more than 0 seconds, not {self.seconds:g}")
+        normalise_numbers(self)
 
 
 @dataclass(frozen=True)
@@ -101,6 +100,13 @@ class Capacity:
         """h*."""
         return self.threshold.heads
 
+    @property
+    def bits_per_weight(self) -> BitsPerWeight | None:
+        """Bits per weight at D_K*, over the 2·d_model·D_K* weights of W_Q and W_K; None where nothing works."""
+        if self.key_budget is None:
+            return None
+        return bits_per_weight(self.task.graph, weights=2 * self.task.d_model * self.key_budget)
+
 
 @dataclass(frozen=True)
 class MeasureProgress:
@@ -149,7 +155,7 @@ def measure(
         rule: How the heads are joined.
         protocol: How each run is trained; None: `measure_protocol`.
         goal: When a point counts as working; None: a mean test F1 of at least 0.99.
-        budget: Where the measurement stops although it is not complete; None: nowhere.
+        budget: The limits of runs and time; None: no limit.
         workers: Where runs are trained; None: threads of this process, one a core.
         fill: Whether all head counts are trained below and above D_K* in the end, so that the curve shows them.
         progress: Called whenever runs have ended.
@@ -160,9 +166,13 @@ def measure(
     Raises:
         InputError: There is no head count or no seed, or the runs would have no score for this goal.
     """
-    seeds = range(seeds) if isinstance(seeds, int) else seeds
-    if not heads or not seeds or min(heads) < 1:
+    if not isinstance(seeds, Sequence):
+        check_numbers(seeds=seeds)
+        seeds = range(seeds)
+    if not heads or not seeds:
         raise InputError("a measurement needs at least one head count (1 or more) and one seed")
+    check_numbers(head_counts=len(heads), seeds=len(seeds), heads=min(heads), seed=min(seeds))
+    check_numbers(heads=max(heads), seed=max(seeds))
     heads, seeds, goal = sorted(set(heads)), sorted(set(seeds)), goal or Goal()
     goal.check(task, rule)
     protocol = protocol or measure_protocol(task, rule=rule, goal=goal)
@@ -254,7 +264,7 @@ class _Measurement:
         self.deadline = None if budget.seconds is None else time.monotonic() + budget.seconds
 
     def run(self, search: Search, wishes: Callable[[], list[Wanted]]) -> bool:
-        """Sweep until there are no more wishes; False where the budget ends it before."""
+        """Sweep until the search wants no more runs; False if the budget ends it earlier."""
         while wanted := wishes():
             scores = self._sweep(search, {want: self.run_at(want) for want in wanted})
             search.tell(scores)
@@ -263,7 +273,7 @@ class _Measurement:
         return True
 
     def _sweep(self, search: Search, runs: Mapping[Wanted, Run]) -> dict[Wanted, float | None]:
-        """The score of every run that was done in time."""
+        """The score of every run that ended in time."""
         wants = {run.id: want for want, run in runs.items()}
         fresh: list[tuple[Wanted, float]] = []
 
@@ -301,5 +311,5 @@ class _Measurement:
 
 
 def _out_of_time(record: Record) -> bool:
-    """Cut short by the budget: such a run says nothing yet and is taken up again."""
+    """Whether the budget ended the run early. Such a run has no result yet and is trained again."""
     return record.status in ("cancelled", "timeout")

@@ -215,7 +215,7 @@ class Search:
                 del self._waiting[heads]
 
     def _begin(self) -> None:
-        """One head count after the other until a point works, then all others side by side."""
+        """Search one head count after the other until a point works, then all other head counts at once."""
         while self._queue and (self.best is not None or not self._waiting):
             heads = self._queue.popleft()
             if heads <= self._largest():

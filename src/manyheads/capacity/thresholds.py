@@ -29,7 +29,7 @@ class Scored(Protocol):
     """The result of a run: a record of a store, or a row of the paper."""
 
     def score(self, name: str) -> float | int | None:
-        """A score by its name; None where it was not measured."""
+        """A score by its name; None if it was not measured."""
 
 
 @dataclass(frozen=True)
@@ -230,7 +230,7 @@ def _best(passing: Sequence[Point]) -> Point | None:
 
 
 def _retained(points: Sequence[Point], best: Point) -> set[int]:
-    """Head counts with a tested D_K within 10 % of D_K* that a paired t-test does not tell from h*."""
+    """Head counts with a tested D_K within 10 % of D_K* that do not differ from h* by a paired t-test."""
     pool = [point for point in points if abs(point.key_budget - best.key_budget) <= POOL * best.key_budget]
     return {best.heads} | {point.heads for point in pool if not differs(point, best)}
 

@@ -36,7 +36,7 @@ from manyheads.problem.problem import Problem
 NEWTON_STEPS = 200
 CG_STEPS = 80
 FEW_PAIRS_STEP = 30  # where a small problem is open after this step, a proof by few pairs is looked for
-LONGEST_STEP = 64  # times the Newton step: where a form separates, the loss falls for ever
+LONGEST_STEP = 64  # times the Newton step: if a form separates, the loss falls without end
 BLOCK = 1 << 16  # scores of a block of rows: few enough for the cache
 SAFE_SHARE = 0.5  # a proof is accepted where rounding can take at most this part of every entry
 
@@ -48,7 +48,7 @@ class Exclusion:
     """The answer to: can one head of any width hold this graph over this embedding?
 
     Attributes:
-        verdict: "excluded" (no head can, proved), "held" (a head of width d_model does, certified), or "undecided".
+        verdict: "excluded" (proved: no head can), "held" (certified: a head of width d_model does), or "undecided".
         matrix: The proof M of an exclusion, else None.
         share: The largest part of an entry of M that the check's correction can take; below 1 it is a proof.
         layer: A layer of one head that holds the graph, else None.
@@ -172,8 +172,8 @@ class _Search:
     def look(self) -> tuple[int, int]:
         """Slopes and curvature at the current scores; how many pairs are wrong, and how many signs M lacks.
 
-        M is the matrix of slopes, moved onto XᵀMX = 0 and ΣM = 0: first by its part along the forms, then along what
-        the constant 11ᵀ has outside of them.
+        M is the matrix of slopes, moved onto XᵀMX = 0 and ΣM = 0: by its part along the forms, then along the part
+        of the constant 11ᵀ that is no form.
         """
         items, sums = self.problem.items, self.basis.sum(axis=0)
         parts = list(self.pool.map(self._slopes, self.blocks))
@@ -217,7 +217,7 @@ class _Search:
         return Layer(query[None], key[None], self.threshold)
 
     def reason(self, wrong: int, lacking: int) -> str:
-        """Why neither proof was found."""
+        """The reason why neither proof was found."""
         if self.rank < (width := self.problem.d_model):
             return f"the embedding has rank {self.rank}, less than its width {width}: a proof needs independent columns"
         if not lacking:
@@ -262,7 +262,7 @@ class _Search:
         for _ in range(CG_STEPS):
             bent_form, bent_threshold = self._bend(move_form, move_threshold)
             curvature = float(np.sum(move_form * bent_form)) + move_threshold * bent_threshold
-            if not curvature > 0:  # single precision has lost it: the direction so far must do
+            if not curvature > 0:  # single precision allows no further progress: use the direction so far
                 break
             length = size / curvature
             form, threshold = form + length * move_form, threshold + length * move_threshold
@@ -302,7 +302,7 @@ class _Search:
         return moves
 
     def _loss_at(self, length: float, moves: Float64[ndarray, "items _"]) -> float:
-        """The total loss after so much of a step."""
+        """The total loss after a part of a step."""
 
         def part(rows: slice) -> float:
             margins = self._signed(self.scores[rows] + length * moves[rows], rows)

@@ -9,8 +9,8 @@ matrix M − X·C·Xᵀ − c·11ᵀ meets them exactly, where
 
     c = (e − sᵀG⁻¹EG⁻¹s) / (m² − (sᵀG⁻¹s)²),    C = G⁻¹(E − c·ssᵀ)G⁻¹.
 
-So M proves the exclusion if |x_iᵀCx_j + c| < |M_ij| for all pairs. The bounds below include every rounding error. They
-know nothing of how M was found.
+So M proves the exclusion if |x_iᵀCx_j + c| < |M_ij| for all pairs. The bounds below include every rounding error. The
+method that found M does not matter.
 
 Some exclusions have no M without zeros: a form separates some pairs and puts all others on the threshold. Then a few
 pairs alone prove it, in exact fractions (`few_pairs`).
@@ -95,7 +95,7 @@ def correction_share(
         return np.inf
     up = 1 + gamma(16 * (items + d_model) + 64)  # for the rounding of the bounds, which are sums of positive numbers
     size = np.abs(x)
-    # |XᵀMX| as computed, and what rounding can have hidden of it; the same for ΣM
+    # |XᵀMX| as computed, plus the bound on its rounding error; the same for ΣM
     products, sizes, total, total_size = np.zeros((d_model, d_model)), np.zeros((d_model, d_model)), 0.0, 0.0
     step = max(1, BLOCK // items)
     for start in range(0, items, step):

@@ -14,25 +14,26 @@ from numpy import ndarray
 from manyheads.errors import InputError
 from manyheads.layer.layer import Layer
 from manyheads.layer.rules import MAX, Rule
+from manyheads.numbers import check_numbers, require_memory
 from manyheads.problem.graph import Graph, Matching
 from manyheads.problem.problem import Problem
 
 # Theorems 4.1, 8.1 and B.9 ask for d_model ≥ c0·ln m with c0 "sufficiently large". The largest of the m²/2 overlaps of
-# Gaussian unit rows is about 2·√(ln m / d_model). A false pair's score holds it undiminished, whatever the matching
+# Gaussian unit rows is about 2·√(ln m / d_model). A false pair's score contains this overlap for every matching
 # size (width_limit.py). With τ = ½·d_k it has to stay below ½, so c0 is 16.
 C0 = 16.0
 
 
 class ConditionWarning(UserWarning):
-    """A theorem's condition is not met. The layer is built all the same; its certificate decides."""
+    """A theorem's condition is not met. The layer is built nevertheless; its certificate decides."""
 
 
-def require_sizes(*, key_width: int, matching_size: int) -> None:
-    """Refuse a key width or a matching size below 1."""
-    if key_width < 1:
-        raise InputError(f"the key width must be at least 1, not {key_width}")
-    if matching_size < 1:
-        raise InputError(f"the matching size must be at least 1, not {matching_size}")
+def require_sizes(problem: Problem, *, key_width: int, matching_size: int, seed: int) -> None:
+    """Refuse a number outside its range, and weights that would not fit into the memory."""
+    check_numbers(key_width=key_width, matching_size=matching_size, generator_seed=seed)
+    heads = -(-problem.relations // matching_size)
+    needed = key_width * (24 * problem.items + 32 * heads * problem.d_model)  # signatures and weights
+    require_memory(needed, f"a layer of about {heads:,} heads of width {key_width:,} over {problem.items:,} items")
 
 
 def require_permutation(graph: Graph) -> None:
@@ -45,7 +46,7 @@ def require_permutation(graph: Graph) -> None:
 
 
 def warn_if_narrow(problem: Problem) -> None:
-    """Warn where d_model < c0·ln m, the condition that Theorems 4.1, 8.1 and B.9 share."""
+    """Warn if d_model < c0·ln m: Theorems 4.1, 8.1 and B.9 need at least this width."""
     needed = C0 * math.log(problem.items)
     if problem.d_model < needed:
         warnings.warn(

@@ -28,7 +28,7 @@ from manyheads.layer.layer import Layer
 from manyheads.problem.incoherence import IncoherenceProfile, realised_profile
 from manyheads.problem.problem import Problem
 
-LARGEST_P = 1 / 20  # Theorem B.5 is stated for Bernoulli signatures up to here
+LARGEST_P = 1 / 20  # Theorem B.5 is stated for Bernoulli signatures up to this p
 
 
 @dataclass(frozen=True)
@@ -97,8 +97,8 @@ def incoherent(
         key_width: d_k, the width of a head, at least 1.
         seed: Decides the signatures.
         matching_size: The most relations of a head, at least 1; by default the choice of `matchings_by_profile`, with a
-            warning where the theorem's condition is not met.
-        signatures: RADEMACHER or Bernoulli(p); Theorem B.5 takes p ≤ 1/20, and a larger p is warned of.
+            warning if the theorem's condition is not met.
+        signatures: RADEMACHER or Bernoulli(p). Theorem B.5 takes p ≤ 1/20; a larger p gives a warning.
         constants: The condition of the theorem, for the choice of the matching size.
 
     Returns:
@@ -107,7 +107,7 @@ def incoherent(
     Raises:
         InputError: The graph is no permutation, every row is zero, or a size is below 1.
     """
-    require_sizes(key_width=key_width, matching_size=1 if matching_size is None else matching_size)
+    require_sizes(problem, key_width=key_width, matching_size=1 if matching_size is None else matching_size, seed=seed)
     require_permutation(problem.graph)
     if isinstance(signatures, Bernoulli) and signatures.p > LARGEST_P:
         _warn(f"Theorem B.5 takes Bernoulli signatures with p ≤ 1/20, not {signatures.p:g}")

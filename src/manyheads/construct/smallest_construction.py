@@ -21,7 +21,7 @@ from manyheads.problem.problem import Problem
 
 DRAWS = 20  # draws of the signatures at one width
 NEEDED = 19  # a width passes if this number of draws separate
-FIRST_WIDTH = 16  # the first width to double, while no budget is known that works
+FIRST_WIDTH = 16  # widths are doubled from this width on until a budget works
 ROWS = 64  # sources in one tile of scores
 
 
@@ -92,7 +92,7 @@ def smallest(
 
     At each matching size the limit d_k → ∞ is examined first. Where it does not separate, no width works and none is
     tried. Otherwise the width is bisected: it passes if NEEDED of DRAWS draws separate. The draws of the best width are
-    certified at the end. The width found passes and the one below it fails; by chance a smaller one may pass again.
+    certified at the end. The width found passes and the next smaller width fails. A smaller one may pass by chance.
 
     Args:
         problem: Any graph, and rows of about length one.
@@ -118,7 +118,7 @@ def smallest(
         matchings = matchings_of(graph, size=size)
         widest = (budget if best is None else best.key_budget - 1) // len(matchings)
         if widest < 1:
-            continue  # more heads than the budget has widths
+            continue  # the budget has less than one key dimension for each head
         limits.append(limit(problem, matchings))
         report(limits[-1])
         if not limits[-1].separates(threshold):

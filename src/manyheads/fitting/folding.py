@@ -18,9 +18,9 @@ from manyheads.errors import InputError
 from manyheads.layer.layer import Layer
 
 Map = Literal["none", "whiten", "project", "project+whiten"]
-DOMINANT = 4.0  # an embedding with a direction this many times stronger than random rows have gains by whitening
+DOMINANT = 4.0  # whitening helps if the strongest direction is this many times as strong as in random rows
 LEVEL = 10.0  # rows longer than this, or shorter than its inverse, are scaled
-SHRINK = 1e-3  # part of the mean strength added to every direction, so that weak ones are not raised to full strength
+SHRINK = 1e-3  # this part of the mean strength is added to every direction, so that weak directions stay weak
 
 
 def linear_map(embedding: Float[ndarray, "items d_model"], name: Map) -> Float64[ndarray, "d_model d_model"]:
@@ -57,7 +57,7 @@ def linear_map(embedding: Float[ndarray, "items d_model"], name: Map) -> Float64
 
 
 def levelling_map(embedding: Float[ndarray, "items d_model"]) -> Float64[ndarray, "d_model d_model"] | None:
-    """For the map `none`: the scaling that makes the rows length one in the mean, or None where they are near that.
+    """For the map `none`: the scaling to a mean length of one, or None if the rows have nearly this length.
 
     The random starts and the rates of a fit suit rows of about length one.
     """
@@ -110,7 +110,7 @@ def fold(layer: Layer, matrix: Float64[ndarray, "d_model d_model"]) -> Layer:
 
 
 def unfold(layer: Layer, matrix: Float64[ndarray, "d_model d_model"]) -> Layer:
-    """The layer that scores the rows x·A as the given one scores x, as nearly as A can be inverted."""
+    """The layer that scores the rows x·A as the given layer scores x, as exactly as A can be inverted."""
     query, key = (np.linalg.lstsq(matrix, _flat(weights), rcond=None)[0] for weights in (layer.query, layer.key))
     shape = (layer.d_model, layer.heads, layer.key_width)
     return replace(layer, query=query.reshape(shape).swapaxes(0, 1), key=key.reshape(shape).swapaxes(0, 1))

@@ -1,6 +1,6 @@
 """Rules: how the scores that the heads give a pair are joined into one score.
 
-To add a rule, write a class here (or anywhere) and register it: `Layer` then scores by it, `certify` proves it where it
+To add a rule, write a class in any module and register it. Then `Layer` scores by it, `certify` proves it if it
 has a rounding bound, and the reference engine trains it. The native engine trains the rules that have a `kernel`.
 """
 
@@ -127,10 +127,10 @@ class Rule(ABC):
         return self.name
 
     def __repr__(self) -> str:
-        return repr(self.name)  # what the constructors of a layer and a run take
+        return repr(self.name)  # the constructors of a layer and a run take this name
 
     def __reduce__(self) -> tuple[object, ...]:
-        return rule_named, (self.name,)  # one object a rule, in every process
+        return rule_named, (self.name,)  # each process has one object for a rule
 
 
 class Max(Rule):
@@ -152,7 +152,7 @@ class Max(Rule):
         np.maximum(joined, scores, out=joined)
 
     def error_bound(self, errors: Float64[ndarray, " heads *shape"]) -> Float64[ndarray, "*shape"]:
-        """The maximum moves no further than the head that moves furthest."""
+        """The error of a maximum is at most the largest error of a head."""
         return errors.max(axis=0)
 
 
@@ -170,11 +170,11 @@ class Sum(Rule):
         return scores.sum(dim=2)
 
     def add_head(self, joined: Float64[ndarray, "n k"], scores: Float64[ndarray, "n k"]) -> None:
-        """The sum of the two."""
+        """The sum of the two scores."""
         np.add(joined, scores, out=joined)
 
     def error_bound(self, errors: Float64[ndarray, " heads *shape"]) -> Float64[ndarray, "*shape"]:
-        """A sum moves by at most the sum of what the heads move by."""
+        """The error of a sum is at most the sum of the heads' errors, and the rounding of the sum itself."""
         return errors.sum(axis=0) * (1 + gamma(len(errors)))
 
 
@@ -198,7 +198,7 @@ class LogSumExp(Rule):
         np.logaddexp(joined, scores, out=joined)
 
     def error_bound(self, errors: Float64[ndarray, " heads *shape"]) -> Float64[ndarray, "*shape"]:
-        """It moves by at most the sum, and each of its h − 1 steps adds at most u·(|score| + ln h + 8)."""
+        """At most the sum of the heads' errors; each of the h − 1 steps adds at most u·(|score| + ln h + 8)."""
         heads = len(errors)
         return errors.sum(axis=0) * (1 + gamma(heads)) + heads * (np.log(heads) + 8) * UNIT
 

@@ -16,6 +16,7 @@ from scipy.optimize import nnls
 
 from manyheads.block.block_run import BlockRun
 from manyheads.errors import InputError
+from manyheads.numbers import check_numbers
 from manyheads.papers.exhibits.block_setting import LAPTOP, BlockSetting
 from manyheads.papers.trial import Trial
 from manyheads.retrieval.retrieval_run import RetrievalRun
@@ -48,7 +49,8 @@ class Scale:
     block: BlockSetting = LAPTOP
 
     def __post_init__(self) -> None:
-        for name, least in (("seeds", 2), ("up_to", 64), ("steps", 1)):
+        check_numbers(seeds=self.seeds, up_to=self.up_to, steps=self.steps)
+        for name, least in (("seeds", 2), ("up_to", 64)):
             value = getattr(self, name)
             if value is not None and value < least:
                 raise InputError(f"{name.replace('_', '-')} must be at least {least}, not {value}")
@@ -63,8 +65,8 @@ class Scale:
 
         Args:
             items: m of the point.
-            d_model: of the point.
-            paper: the paper's number of seeds; its two largest points have 3 instead.
+            d_model: d_model of the point.
+            paper: The paper's number of seeds; its two largest points have 3 instead.
 
         Returns:
             The seeds 0, 1, ….
@@ -124,7 +126,7 @@ class Speed:
         """An estimate of the wall time of these runs.
 
         Args:
-            runs: of any kind.
+            runs: Runs of any kind.
             workers: runs at the same time; None means one for each core.
 
         Returns:

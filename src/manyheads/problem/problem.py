@@ -1,4 +1,4 @@
-"""Problem: one graph over one embedding, which an attention layer has to hold. Both are checked here, once."""
+"""Problem: one graph over one embedding. An attention layer has to hold the graph. Both are checked here, once."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from manyheads.errors import InputError
+from manyheads.numbers import check_number
 from manyheads.problem.embedding import Embedding
 from manyheads.problem.graph import Graph
 
@@ -84,7 +85,9 @@ class Problem:
             raise InputError(
                 "rule softmax depends on the context: give the context length, or the least and the greatest"
             )
-        shortest, longest = (context_length, context_length) if isinstance(context_length, int) else context_length
+        shortest, longest = context_length if isinstance(context_length, tuple) else (context_length, context_length)
+        for length in (shortest, longest):
+            check_number("context_length", length)
         if not 2 <= shortest <= longest <= self.items:
             raise InputError(
                 f"context lengths run from 2 to the number of items, {self.items}, not from {shortest} to {longest}"

@@ -11,7 +11,7 @@ from jaxtyping import Float32
 from numpy import ndarray
 
 from manyheads.errors import InputError
-from manyheads.identity import Identified, check_ranges, normalise_numbers
+from manyheads.identity import Identified, normalise_numbers
 from manyheads.problem.embedding import GIVEN
 from manyheads.training.batched_runs import StopReason
 
@@ -124,10 +124,6 @@ class RetrievalRun(Identified):
         return {name: value for name, value in self.fields.items() if name not in own}
 
     def _check_shape(self) -> None:
-        if self.dimension < 1:
-            raise InputError(f"a retrieval task has D ≥ 1 features, not {self.dimension}")
-        sizes = ("length", "heads", "head_width", "embedding_width", "layers", "mlp_width", "input_width")
-        check_ranges(self, counts=sizes, not_negative=("seed", "problem_seed"))
         h, n, E = self.heads, self.head_width, self.embedding_width
         if n is None and E is None:
             raise InputError("the width of the heads is missing: give head_width or embedding_width")
@@ -145,13 +141,6 @@ class RetrievalRun(Identified):
             raise InputError(f"a digit has 16 patches: the length must be at least 16, not {self.length}")
 
     def _check_protocol(self) -> None:
-        check_ranges(
-            self,
-            counts=("training_examples", "batch", "steps", "validate_every"),
-            positive=("epsilon",),
-            not_negative=("learning_rate", "warm_up"),
-            below_one=("beta1", "beta2"),
-        )
         if self.validation_examples < 2:
             raise InputError(f"a variance needs at least 2 validation examples, not {self.validation_examples}")
         if self.batch > self.training_examples:

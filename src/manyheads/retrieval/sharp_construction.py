@@ -156,7 +156,7 @@ def sharp_heads(task: RetrievalTask, *, error: float, penalty: float = 1.0) -> S
     230.7
     """
     if not (np.isfinite(error) and error > 0):
-        raise InputError(f"an error to stay below is a positive number, not {error}")
+        raise InputError(f"the largest allowed error is a positive number, not {error}")
     # c falls as β grows, so β·error − Σ L_i·c_i(β)/2 rises: bisect between no leak and the largest leak
     low, high = (_inverse_temperature(task, error, leak) for leak in (0.0, 1.0))
     for _ in range(60):

@@ -1,4 +1,4 @@
-"""Where runs are trained: threads of this process, processes of this machine, workers of a Dask cluster."""
+"""Executors that train runs: threads of this process, processes of this machine, workers of a Dask cluster."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ CONNECT_SECONDS = 5
 
 
 class Workers:
-    """An executor, kept from sweep to sweep and replaced when a run has killed one of its workers.
+    """An executor. Several sweeps use it; it is replaced after a run has killed one of its workers.
 
     Args:
         make: Makes the executor.
-        slots: How many runs it trains at once.
-        together: Whether several short runs travel in one unit, because a unit costs more than a function call.
+        slots: The number of runs that it trains at once.
+        together: Whether several short runs are sent in one unit, because a unit costs more than a function call.
         present: Whether there are workers at the moment.
         release: Called at the end.
     """
@@ -85,7 +85,7 @@ class CallerExecutor(Workers):
     def discard(self) -> None:
         """Keep it, unless it is broken."""
         if getattr(self._executor, "_broken", False):
-            raise InputError("a run killed a worker of the executor handed in: `processes()` would have been replaced")
+            raise InputError("a run killed a worker of the given executor, which cannot be replaced: `processes()` can")
 
     def close(self) -> None:
         """Leave it open."""
@@ -174,4 +174,4 @@ def _end_with_parent() -> None:
     parent = parent_process()
     if parent is not None:
         parent.join()
-        os._exit(1)  # a run in native code does not react to a gentler end
+        os._exit(1)  # a run in native code does not react to a weaker signal

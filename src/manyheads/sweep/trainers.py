@@ -1,4 +1,4 @@
-"""Trainers: how runs of one kind are trained. A sweep knows no more of its runs than their id and fields."""
+"""Trainers: each trains runs of one kind. A sweep itself knows only the id and the fields of its runs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from manyheads.training.run import Run
 
 @runtime_checkable
 class Trainer(Protocol):
-    """Trains runs of one kind. It is frozen and picklable: it travels to processes and clusters with the runs."""
+    """Trains runs of one kind. It is frozen and picklable: it is sent to processes and clusters with the runs."""
 
     @property
     def kind(self) -> str:
@@ -144,11 +144,11 @@ class BlockTrainer:
 
     @property
     def engine(self) -> str:
-        """The folded block; another kind of device rounds otherwise."""
+        """The folded block with its device: another kind of device rounds differently."""
         return _folded(self.device)
 
     def refusal(self, run: BlockRun) -> str | None:
-        """Torch and its device must be here, and the table must be the one that the run names."""
+        """Torch and its device must be present, and the table must be the one that the run names."""
         if find_spec("torch") is None:
             return "a block needs torch: install manyheads[torch]"
         return _device_refusal(self.device) or table_refusal(run, self.table)
@@ -200,11 +200,11 @@ class RetrievalTrainer:
 
     @property
     def engine(self) -> str:
-        """The folded network; another kind of device rounds otherwise."""
+        """The folded network with its device: another kind of device rounds differently."""
         return _folded(self.device)
 
     def refusal(self, run: RetrievalRun) -> str | None:
-        """Torch, its device and scikit-learn must be here, and the examples must be those that the run names."""
+        """Torch, its device and scikit-learn must be present, and the examples must be those that the run names."""
         if find_spec("torch") is None:
             return "a retrieval network needs torch: install manyheads[torch]"
         if run.task == "digits" and find_spec("sklearn") is None:
@@ -263,7 +263,7 @@ def _device_refusal(device: str) -> str | None:
 
 
 def _set_threads(threads: int) -> None:
-    """Not set back afterwards: runs at the same time would change their threads, and with them their rounding."""
+    """The number is not reset: that would change the threads, and so the rounding, of other runs in progress."""
     import torch
 
     torch.set_num_threads(threads)

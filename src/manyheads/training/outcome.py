@@ -33,7 +33,7 @@ class Check:
 
 
 OnCheck = Callable[[Run, Check], bool | None]
-"""Called at every validation check; False cancels the run, an exception ends it and passes through."""
+"""Called at every validation check. False cancels the run. An exception ends the run and is raised to the caller."""
 
 
 @dataclass(frozen=True)

@@ -9,23 +9,23 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from manyheads.cli.options.option_types import (
-    MOST_WORKERS,
     File,
     Force,
     Json,
     Output,
     TimeLimit,
-    require_at_least,
     require_ending,
-    require_time,
 )
 from manyheads.cli.options.problem_options import ProblemOptions, RuleName
 from manyheads.cli.render.answer import Answer, shown_files, shown_notes
 from manyheads.errors import InputError
+from manyheads.numbers import require_memory
 
 if TYPE_CHECKING:
     from manyheads.certificate.exclusion import Exclusion
     from manyheads.problem.problem import Problem
+
+ARRAYS = 4  # matrices of float64 numbers that the search holds, one number for each pair
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +49,7 @@ class ExcludeCommand:
     output: Output = None
     """Where to write the layer (.safetensors), if one head holds the graph."""
     time_limit: TimeLimit = None
-    """Stop undecided after this many seconds."""
+    """Stop undecided after this number of seconds."""
     workers: Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="(default: one a core)")] = None
     """Threads that share each step."""
     force: Force = False
@@ -62,6 +62,7 @@ class ExcludeCommand:
 
         self._check()
         problem = self.problem.load()
+        require_memory(ARRAYS * 8 * problem.items**2, f"the search over all pairs of {problem.items:,} items")
         exclusion = decided(problem, time_limit=self.time_limit, workers=self.workers)
         written, notes = self._write(problem, exclusion)
         return Answer(
@@ -96,14 +97,12 @@ class ExcludeCommand:
         return self.problem.provenance() | {"construction": "exclude"} | limits
 
     def _check(self) -> None:
-        """Refuse heads that cannot be excluded, numbers out of range, and files that could not be written."""
+        """Refuse heads that cannot be excluded, and files that could not be written."""
         from manyheads.cli.render.exclusion_table import is_one_form
         from manyheads.files import check_writable
         from manyheads.layer.rules import rule_named
 
         rule = rule_named(self.rule)
-        require_at_least(1, heads=self.heads, workers=self.workers)
-        require_time(self.time_limit)
         if not is_one_form(rule, 1):
             raise InputError(f"--rule {rule} cannot be excluded: the proof is about the rules max, logsumexp and sum")
         if not is_one_form(rule, self.heads):
@@ -111,8 +110,6 @@ class ExcludeCommand:
                 f"{self.heads} heads under the rule {rule} cannot be excluded: the proof is about one form x_iᵀAx_j, "
                 f"and {self.heads} heads have {self.heads}. Give --heads 1; `manyheads plan budget` has bounds for more"
             )
-        if self.workers is not None and self.workers > MOST_WORKERS:
-            raise InputError(f"--workers is at most {MOST_WORKERS}, not {self.workers}")
         require_ending("--proof", self.proof, (".safetensors",))
         require_ending("--output", self.output, (".safetensors",))
         paths = [path for path in (self.proof, self.output) if path is not None]

@@ -36,7 +36,7 @@ def attribute_texts(docstring: str) -> dict[str, str]:
 
 
 def _optional_fields() -> list[tuple[str, Any, Any]]:
-    """The protocol's fields, each None where it was not given."""
+    """The protocol's fields; a field that was not given is None."""
     texts, types = attribute_texts(Protocol.__doc__ or ""), get_type_hints(Protocol)
     made = []
     for constant in fields(Protocol):

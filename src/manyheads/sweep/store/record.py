@@ -43,14 +43,14 @@ class Record:
         engine: The engine that trained it; the same run on another engine is another record.
         status: How it ended.
         run: The run's fields.
-        scores: By name; None where it was not measured.
-        steps: Optimiser steps; None where there is no result.
-        seconds: Wall time; None where there is no result.
+        scores: The scores by name; None if a score was not measured.
+        steps: Optimiser steps; None if there is no result.
+        seconds: Wall time; None if there is no result.
         error: The reason, if the run failed or its worker died.
-        attempts: How often the run was started.
-        version: Of manyheads.
+        attempts: The number of times that the run was started.
+        version: The version of manyheads.
         machine: JSON text of the machine's facts, the same for all records of a process.
-        recorded: UTC, ISO 8601.
+        recorded: The time of the record: UTC, ISO 8601.
         curve: JSON text of the validation checks; only exports and pages read it.
     """
 

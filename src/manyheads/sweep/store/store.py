@@ -171,7 +171,7 @@ class Store:
 
     @classmethod
     def temporary(cls) -> Store:
-        """A store in memory, gone once it is closed."""
+        """A store in memory. Its results are lost when it is closed."""
         # the sweep reads and writes from the thread that made it
         connection = sqlite3.connect(":memory:", isolation_level=None)
         _upgrade(connection)
@@ -258,7 +258,7 @@ class Store:
             return [Record.from_columns(row) for row in self._connection.execute(query, (*values, limit))]
 
     def counts(self) -> dict[str, int]:
-        """How many results there are of each status."""
+        """The number of results of each status."""
         query = "SELECT status, count(*) FROM results GROUP BY status ORDER BY status"
         with _reported(self.path):
             return dict(self._connection.execute(query))
@@ -295,8 +295,8 @@ _AMONG = "id IN (SELECT value FROM json_each(?))"  # any number of ids in one pa
 def _version(path: Path) -> int:
     """The schema version in the file's header; a sentence if it is not a store of ours.
 
-    Read off the bytes, not through SQLite: it changes nothing, and a journal that a killed writer has left behind
-    does not stand in the way. An empty file is a store that was never written to.
+    The bytes are read without SQLite: nothing changes, and a journal that a killed writer has left behind
+    has no effect. An empty file is a store that was never written to.
     """
     if not path.is_file():  # a pipe would block
         raise StoreError(f"{path} is not a manyheads store")
