@@ -117,14 +117,21 @@ def test_a_budget_of_time_is_kept_and_concludes_nothing_from_what_it_cut_short(s
     assert (capacity.key_budget, capacity.runs, capacity.curve) == (None, 0, ())
 
 
-def test_runs_without_a_score_are_counted_and_do_not_work(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_that_fail_end_the_measurement_without_a_verdict(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object, **__: object) -> None:
         raise ArithmeticError("no")
 
     monkeypatch.setattr(LayerTrainer, "train", fail)
     capacity = measure(TASK, store=store, heads=(1, 2), seeds=SEEDS)
     assert capacity.key_budget is None
-    assert capacity.unscored == capacity.runs > 0
+    assert capacity.unscored == capacity.failed == capacity.runs == 2  # a point's first seeds, and no more
+    assert (capacity.status, capacity.failure, capacity.complete) == ("failed", "ArithmeticError: no", False)
+
+
+def test_more_seeds_than_memory_are_not_listed(store: Store) -> None:
+    budget = Budget(runs=3)
+    capacity = measure(TASK, store=store, protocol=PROTOCOL, heads=(1, 2), seeds=10**12, budget=budget)
+    assert (capacity.status, capacity.runs, capacity.seeds) == ("undecided", 3, 10**12)
 
 
 def test_exact_recovery_is_half_of_the_seeds(store: Store) -> None:

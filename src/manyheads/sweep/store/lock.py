@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import stat
 import struct
-from dataclasses import dataclass
+import tempfile
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from manyheads.errors import InputError
@@ -20,11 +22,10 @@ from manyheads.errors import InputError
 BYTE = 2**62
 # The length of the range is the id of the process, so that a second writer learns who the first writer is.
 RANGE = "hhqqi"  # Linux's struct flock: kind, origin, first byte, length, process
-# A lock of an open file description. An ordinary lock of a process ends when the process closes any descriptor of the
-# file, and does not keep out a second writer of the same process.
+# It must be a lock of an open file description: SQLite gives up all ordinary locks of its process on the file after
+# each transaction. A system without such locks (macOS) has flock on an empty file instead, in a directory of this user
+# for temporary files. The name of that file is the device and inode of the store; other machines do not see it.
 HAS_OPEN_FILE_LOCKS = hasattr(fcntl, "F_OFD_SETLK")
-
-_held: set[tuple[int, int]] = set()  # device and inode of the stores that this process writes
 
 JOURNALS = {"-journal": (b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7",), "-wal": (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")}
 
@@ -34,15 +35,17 @@ class WriterLock:
     """The lock of a store that this process writes."""
 
     store: Path
-    descriptor: int
-    created: bool  # whether the file did not exist before
+    descriptor: int  # of the store
+    created: bool  # whether the store did not exist before
+    other: int | None = None  # the descriptor of the locked file, if that is not the store
 
     @classmethod
     def acquire(cls, store: Path) -> WriterLock:
         """Take the lock; create the store as an empty file if there is none.
 
         Raises:
-            InputError: The file cannot be written, or another process has the lock; the message names that process.
+            InputError: The file cannot be written, another process has the lock (the message names that process), or
+                the file system has no locks.
         """
         created = not os.path.lexists(store)
         try:
@@ -52,31 +55,19 @@ class WriterLock:
             raise InputError(f"the store {store} cannot be written: {error.strerror}") from None
         lock = cls(store, descriptor, created)
         try:
-            if lock._file in _held:
-                raise lock._refusal(f"process {os.getpid()}")
-            lock.keep()
-        except BaseException:
-            os.close(descriptor)
-            raise
-        _held.add(lock._file)
-        return lock
-
-    def keep(self) -> None:
-        """Take the lock, or make sure of it: without open file locks the process can have lost it.
-
-        Raises:
-            InputError: Another process has the lock, or the file system has no locks.
-        """
-        try:
             if HAS_OPEN_FILE_LOCKS:
                 wanted = struct.pack(RANGE, fcntl.F_WRLCK, os.SEEK_SET, BYTE, os.getpid(), 0)
-                fcntl.fcntl(self.descriptor, fcntl.F_OFD_SETLK, wanted)
+                fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, wanted)
             else:
-                fcntl.lockf(self.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, os.getpid(), BYTE)
+                lock = replace(lock, other=_locked_file(*lock._file))
         except (BlockingIOError, PermissionError):
-            raise self._refusal(self._holder()) from None
+            holder = lock._holder()
+            os.close(descriptor)
+            raise InputError(f"the store {store} is being written by {holder}: wait for it or stop it") from None
         except OSError as error:
-            raise InputError(f"the store {self.store} cannot be locked: {error.strerror}") from None
+            lock.abandon()
+            raise InputError(f"the store {store} cannot be locked: {error.strerror}") from None
+        return lock
 
     def check_same(self) -> None:
         """Make sure that the name still leads to the file that is locked.
@@ -92,8 +83,9 @@ class WriterLock:
 
     def release(self) -> None:
         """Release the lock. Call it after the connection is closed: this ends SQLite's locks on the file, too."""
-        _held.discard(self._file)
         os.close(self.descriptor)
+        if self.other is not None:
+            os.close(self.other)
 
     def abandon(self) -> None:
         """Release the lock of a store that could not be opened, and remove the empty file that was made for it."""
@@ -102,9 +94,6 @@ class WriterLock:
                 self.check_same()
                 os.unlink(self.store)
         self.release()
-
-    def _refusal(self, holder: str) -> InputError:
-        return InputError(f"the store {self.store} is being written by {holder}: wait for it or stop it")
 
     @property
     def _file(self) -> tuple[int, int]:
@@ -127,6 +116,20 @@ class WriterLock:
         return f"process {process}"
 
 
+def _locked_file(device: int, inode: int) -> int:
+    """Lock the file that stands for a store. It is empty and stays: another process may have opened it already."""
+    directory = Path(tempfile.gettempdir(), f"manyheads-locks-{os.getuid()}")
+    directory.mkdir(mode=0o700, exist_ok=True)
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    descriptor = os.open(directory / f"{device}-{inode}", flags, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
 def refuse_foreign_journal(store: Path) -> None:
     """Refuse a file that SQLite would take for a journal of this store, and delete, although it is none.
 
@@ -140,12 +143,12 @@ def refuse_foreign_journal(store: Path) -> None:
         except FileNotFoundError:
             continue
         except OSError:  # a symlink, or a file of another user
-            start = None
+            start = b"?"
         else:
-            with open(descriptor, "rb") as file, contextlib.suppress(OSError):
-                start = file.read(8)
+            start = os.read(descriptor, 8) if stat.S_ISREG(os.fstat(descriptor).st_mode) else b"?"
+            os.close(descriptor)
         # a journal that the system wrote only in part when it lost its power is empty or has zeros
-        if start is None or (start.strip(b"\0") and not start.startswith(beginnings)):
+        if start.strip(b"\0") and not start.startswith(beginnings):
             raise InputError(
                 f"{path} is not a journal of the store {store}, but SQLite would delete it: rename the store or that file"
             )

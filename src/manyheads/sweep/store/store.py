@@ -199,8 +199,6 @@ class Store:
         for row in rows:
             if (fault := row_fault(row)) is not None:
                 raise StoreError(f"the result of the run {row[0]} cannot be stored: {fault}")
-        if self._lock is not None:
-            self._lock.keep()
         with _reported(self.path), self._transaction():
             self._connection.executemany(statement, [(*row, row_checksum(row)) for row in rows])
 
