@@ -313,5 +313,7 @@ def _reported(path: Path) -> Iterator[None]:
         raise DamagedStoreError(f"the store {path} cannot be used: {error}") from error
     except OSError as error:
         raise StoreError(f"the store {path} cannot be used: {error.strerror}") from error
+    except UnicodeError as error:  # the schema, or a message of SQLite about it, is no text
+        raise DamagedStoreError(f"the store {path} cannot be used: its schema is damaged") from error
     except OverflowError as error:
         raise StoreError(f"the store {path} holds no number as large as that") from error
