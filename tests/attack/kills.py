@@ -24,15 +24,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-    os.environ[name] = "1"  # before numpy is imported: a fork copies no threads
-
+from support.runs import make_run
 from support.sabotage import outcome
 
 from manyheads.capacity import Goal, measure
 from manyheads.cli import main as manyheads
 from manyheads.sweep import processes
-from support.runs import make_run
 
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 WORKER_SHARE = 0.1  # of the kills hit worker processes
@@ -42,12 +39,12 @@ LIKE = make_run(
     validation_contexts=20, test_contexts=50, learning_rate=5e-3,
 )  # fmt: skip
 HEADS, SEEDS, TARGET = (1, 2), 2, 0.8
-COMMAND = (
-    "measure --graph permutation:16 --embedding gaussian:8 --context-length 8 --heads 1,2 --seeds 2 --goal 0.8 "
-    "--steps 400 --validate-every 100 --validation-contexts 20 --test-contexts 50 --learning-rate 0.005 --json"
-).split()
+PROBLEM = "--graph permutation:16 --embedding gaussian:8 --context-length 8 --heads 1,2 --seeds 2 --goal 0.8"
+PROTOCOL = "--steps 400 --validate-every 100 --validation-contexts 20 --test-contexts 50 --learning-rate 0.005"
+COMMAND = ["measure", *PROBLEM.split(), *PROTOCOL.split(), "--json"]
 CHILD_ENDS = {-int(one) for one in SIGNALS} | {0, 2, 130}
 ROOT = Path(__file__).parents[2]
+SINGLE = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
 @dataclass
@@ -115,8 +112,20 @@ class Attack:
         said = (self.directory / "err").read_text() if (self.directory / "err").exists() else ""
         return os.waitstatus_to_exitcode(status), answer, said
 
+    def has_ended(self, child: int) -> bool:
+        """Whether a measurement has ended; `ended` still finds it."""
+        return os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+    def is_open(self, child: int) -> bool:
+        """Whether a measurement has opened its store, or has ended."""
+        with contextlib.suppress(OSError):  # a descriptor that was closed meanwhile
+            return self.has_ended(child) or any(
+                os.readlink(one) == str(self.store.resolve()) for one in Path(f"/proc/{child}/fd").iterdir()
+            )
+        return False
+
     def check(self, code: int, answer: object, said: str, what: str) -> None:
-        """Check one measurement that ended; one with an answer must have the undisturbed one. Then begin a new store."""
+        """Check a measurement that ended. If it has an answer, that is the undisturbed one, and a new store begins."""
         if code not in CHILD_ENDS or "Traceback" in said or len(said.splitlines()) > 1:
             self.failures.append(f"{what}: exit code {code}, {said[-600:]!r}")
         if code != 0:
@@ -230,7 +239,10 @@ def disturb_dask(attack: Attack, clusters: list[Cluster], part: str) -> None:
     """Start a measurement on the cluster and kill one part of it at a random moment."""
     cluster = clusters[0]
     child = attack.start([*COMMAND, "--store", str(attack.store), "--dask", cluster.address])
-    time.sleep(attack.rng.uniform(0.5, 1.5) + attack.rng.uniform(0, 2 * attack.duration))
+    while not attack.is_open(child):  # a measurement opens its store once it has found the cluster
+        time.sleep(0.005)
+    time.sleep(attack.rng.uniform(0, attack.duration))
+    attack.counts["dask faults after the end" if attack.has_ended(child) else f"dask {part}"] += 1
     if part == "worker":
         with contextlib.suppress(ProcessLookupError, IndexError):
             os.kill(attack.rng.choice(cluster.worker()), signal.SIGKILL)
@@ -239,7 +251,6 @@ def disturb_dask(attack: Attack, clusters: list[Cluster], part: str) -> None:
     else:
         os.kill(child, signal.SIGKILL if part == "client" else signal.SIGINT)
     code, answer, said = attack.ended(child)
-    attack.counts[f"dask {part}"] += 1
     if part == "worker" and code != 0:
         attack.failures.append(f"dask worker: exit code {code}")
     attack.check(code, answer, said, f"dask {part}")
@@ -249,7 +260,7 @@ def disturb_dask(attack: Attack, clusters: list[Cluster], part: str) -> None:
         clusters[0].wait()
 
 
-DASK_PARTS = ("worker", "client", "interrupt", "worker", "client", "scheduler")
+DASK_PARTS = ("scheduler", "worker", "client", "scheduler", "interrupt", "worker", "client", "worker")
 
 
 def run(kills: int, faults: int, directory: Path, *, seed: int = 0) -> dict[str, object]:
@@ -265,8 +276,8 @@ def run(kills: int, faults: int, directory: Path, *, seed: int = 0) -> dict[str,
         attack.check(*attack.ended(attack.start([*COMMAND, "--store", str(attack.store)])), "the last measurement")
     if faults:
         with cluster_of(attack) as clusters:
-            for number in range(faults):
-                disturb_dask(attack, clusters, DASK_PARTS[number % len(DASK_PARTS)])
+            while (done := sum(attack.counts[f"dask {part}"] for part in set(DASK_PARTS))) < faults:
+                disturb_dask(attack, clusters, DASK_PARTS[done % len(DASK_PARTS)])
             words = [*COMMAND, "--store", str(attack.store), "--dask", clusters[0].address]
             attack.check(*attack.ended(attack.start(words)), "the last measurement on Dask")
     return {"counts": dict(attack.counts), "failures": attack.failures}
@@ -278,8 +289,11 @@ def main() -> int:
     parser.add_argument("--dask", type=int, default=0, metavar="FAULTS", help="faults of a Dask cluster")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    # the cluster's own processes import the same package
-    os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")])
+    if not set(SINGLE) <= set(os.environ):  # numpy has made its threads already, and a fork copies no threads
+        # the processes of a cluster and the worker processes import the same packages
+        search = os.pathsep.join([str(ROOT), str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")])
+        environment = os.environ | SINGLE | {"PYTHONPATH": search}
+        os.execve(sys.executable, [sys.executable, "-m", "attack.kills", *sys.argv[1:]], environment)
     begun = time.monotonic()
     with tempfile.TemporaryDirectory() as directory:
         found = run(options.kills, options.dask, Path(directory), seed=options.seed)

@@ -16,13 +16,13 @@ from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
+from support.runs import changed
 from support.sabotage import TINY
 
 from manyheads import InputError
 from manyheads.capacity import Goal, stored_problems
 from manyheads.sweep import Record, Store
 from manyheads.text import HOSTILE
-from support.runs import changed
 
 OUTCOMES = ("equal", "noticed", "refused", "different", "traceback", "lost")
 FAILURES = ("different", "traceback", "lost")

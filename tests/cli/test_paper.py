@@ -50,13 +50,32 @@ def test_where_every_run_failed_there_is_no_answer(
         raise ArithmeticError("no")
 
     store, output = str(tmp_path / "p.db"), str(tmp_path / "out")
-    command = ["paper", "fig6", "--quick", "--up-to", "64", "--seeds", "2", "--steps", "50", "--store", store, "--output", output]
+    command = [
+        "paper",
+        "fig6",
+        "--quick",
+        "--up-to",
+        "64",
+        "--seeds",
+        "2",
+        "--steps",
+        "50",
+        "--store",
+        store,
+        "--output",
+        output,
+    ]
     with monkeypatch.context() as patch:
         patch.setattr(LayerTrainer, "train", fail)
         assert main(command) == 2
     assert "manyheads: no answer: " in capsys.readouterr().err
     assert not (tmp_path / "out" / "paper.md").exists()
-    assert main(["paper", "claims", "--quick", "--up-to", "64", "--seeds", "2", "--steps", "50", "--store", store, "--json"]) == 1
+    assert (
+        main(
+            ["paper", "claims", "--quick", "--up-to", "64", "--seeds", "2", "--steps", "50", "--store", store, "--json"]
+        )
+        == 1
+    )
     claims = {claim["claim"]: claim for claim in json.loads(capsys.readouterr().out)["claims"]}
     failed = [claim for claim in claims.values() if claim["outcome"] == "failed"]
     assert failed

@@ -153,6 +153,6 @@ def test_a_result_out_of_its_range_is_not_stored(tmp_path: Path) -> None:
     (run,) = tiny([0])
     record = Record.of(run, "layer", "native", status="limit", scores={"micro_f1": 1.5}, steps=1, seconds=0.1)
     with Store.write(tmp_path / "s.db") as store:
-        with pytest.raises(InputError, match="its score micro_f1 is 1.5, outside 0 to 1"):
+        with pytest.raises(InputError, match=r"its score micro_f1 is 1\.5, outside 0 to 1"):
             store.add([record])
         assert store.records() == []

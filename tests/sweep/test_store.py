@@ -21,8 +21,8 @@ from support.runs import make_run
 from manyheads import InputError
 from manyheads.identity import fields_id
 from manyheads.sweep import Record, Store
-from manyheads.sweep.store.record import COLUMNS, Status
 from manyheads.sweep.store.integrity import APPLICATION_ID, MIGRATIONS, VERSION, row_checksum
+from manyheads.sweep.store.record import COLUMNS, Status
 
 
 def record(seed: int = 0, *, micro_f1: float | None = 0.5, status: Status = "limit", **changes: Any) -> Record:

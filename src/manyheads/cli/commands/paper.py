@@ -283,7 +283,8 @@ def _page(names: Sequence[str]) -> ModuleType:
 
 def _failures(rows: Rows) -> str:
     """How many runs failed, and the reason of the first of them."""
-    return f"{len(rows.failures)} runs failed ({next(iter(rows.failures.values()))}); `manyheads results --status failed` lists them"
+    first = next(iter(rows.failures.values()))
+    return f"{len(rows.failures)} runs failed ({first}); `manyheads results --status failed` lists them"
 
 
 def shown_verdicts(verdicts: Sequence[Verdict]) -> list[RenderableType]:

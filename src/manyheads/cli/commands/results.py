@@ -1,4 +1,4 @@
-"""`manyheads results`: what a store holds, filtered, listed, exported or verified, and the capacities and laws in it."""
+"""`manyheads results`: the rows of a store, listed, exported or verified, and the capacities and laws in it."""
 
 from __future__ import annotations
 

@@ -190,6 +190,7 @@ def upgrade(connection: sqlite3.Connection) -> int | None:
         raise
     return int(version)
 
+
 @dataclass(frozen=True)
 class Findings:
     """What a check of a whole store found.

@@ -150,5 +150,5 @@ def refuse_foreign_journal(store: Path) -> None:
         # a journal that the system wrote only in part when it lost its power is empty or has zeros
         if start.strip(b"\0") and not start.startswith(beginnings):
             raise InputError(
-                f"{path} is not a journal of the store {store}, but SQLite would delete it: rename the store or that file"
+                f"{path} is not a journal of the store {store}, but SQLite would delete it: rename one of the two"
             )

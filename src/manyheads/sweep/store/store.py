@@ -73,7 +73,9 @@ class StoreState:
         """A sentence for everything that a user should know."""
         notes = []
         if self.before:
-            notes.append(f"the store was of schema {self.before}: it was brought up to {VERSION}, with a checksum a row")
+            notes.append(
+                f"the store was of schema {self.before}: it was brought up to {VERSION}, with a checksum a row"
+            )
         if self.faults:
             notes.append(f"the file was damaged ({self.faults[0]}); the rows that are used are proved")
         if self.damaged:
