@@ -10,6 +10,7 @@
 #include <stdexcept>
 
 #include "engine/contexts.hpp"
+#include "engine/settings.hpp"
 
 namespace manyheads {
 
@@ -23,8 +24,9 @@ inline void require(bool condition, const char *sentence) {
 
 // The engine uses these indices without a check, so they are checked here.
 inline Relations relations_from(const Indices &row_starts, const Indices &targets) {
+    require(row_starts.shape(0) >= 1 && row_starts.shape(0) <= std::size_t(MOST_ITEMS) + 1, "row_starts are of 0 to 2^30 items");
     const std::size_t items = row_starts.shape(0) - 1;
-    require(row_starts.shape(0) >= 1 && row_starts.data()[0] == 0 &&
+    require(row_starts.data()[0] == 0 &&
                 row_starts.data()[items] == static_cast<std::int64_t>(targets.shape(0)) &&
                 std::is_sorted(row_starts.data(), row_starts.data() + items + 1),
             "row_starts do not cut the targets into rows");

@@ -60,7 +60,8 @@ private:
                              int threads) {
         Relations relations = relations_from(row_starts, targets);
         require(embedding.shape(0) == std::size_t(relations.items()), "the embedding has another number of rows than the graph items");
-        require(embedding.shape(1) > 0 && heads > 0 && key_width > 0 && threads > 0, "d_model, heads, key width and threads are at least 1");
+        require_shape(relations.items(), static_cast<std::int64_t>(embedding.shape(1)), heads, key_width);
+        require_range("threads", threads, 1, MOST_THREADS);
         return relations;
     }
 

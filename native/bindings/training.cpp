@@ -21,7 +21,9 @@ namespace {
 nb::ndarray<nb::numpy, Item> contexts(const Indices &row_starts, const Indices &targets, int length, double target_rate,
                                       std::uint64_t key, std::uint64_t stream, std::uint64_t start, std::size_t count) {
     const Relations relations = relations_from(row_starts, targets);
-    require(2 <= length && length <= relations.items(), "a context needs between 2 and all items");
+    require_range("length", length, 2, std::min<std::int64_t>(relations.items(), MOST_CONTEXT));
+    require(0 <= target_rate && target_rate <= 1, "target_rate is from 0 to 1");
+    require_range("count", static_cast<std::int64_t>(std::min<std::size_t>(count, MOST_CONTEXTS + 1)), 0, MOST_CONTEXTS);
     auto rows = std::make_unique<Item[]>(count * length);
     {
         nb::gil_scoped_release released;
@@ -41,6 +43,7 @@ public:
     Training(const Settings &s, const std::string &precision, const Indices &row_starts, const Indices &targets,
              const Array<float, 2> &embedding, const std::optional<Array<double, 2>> &messages)
         : s_(s) {
+        s.check();
         Relations relations = relations_from(row_starts, targets);
         require(relations.items() == s.items, "the graph has another number of items than the settings");
         require(embedding.shape(0) == std::size_t(s.items) && embedding.shape(1) == std::size_t(s.d_model),
@@ -48,7 +51,6 @@ public:
         require(s.values == messages.has_value(), "messages belong to the value channel, and the other way round");
         require(!messages || (messages->shape(0) == std::size_t(s.items) && messages->shape(1) == std::size_t(s.message_width)),
                 "the messages have another shape than the settings");
-        require(2 <= s.context && s.context <= s.items, "a context needs between 2 and all items");
         require(precision == "float32" || precision == "float64", "the precision is float32 or float64");
         const auto make = precision == "float32" ? make_engine<float> : make_engine<double>;
         engine_ = make(s, std::move(relations), embedding.data(), messages ? messages->data() : nullptr);
@@ -80,7 +82,7 @@ public:
     }
 
     Numbers advance(std::int64_t count) {
-        require(count >= 0, "the number of steps must not be negative");
+        require_range("count", count, 0, MOST_STEPS);
         auto losses = std::make_unique<double[]>(count);
         {
             nb::gil_scoped_release released;
@@ -103,7 +105,7 @@ public:
     }
 
     TallyTuple evaluate(std::uint64_t stream, std::int64_t count) {
-        require(count > 0, "an evaluation needs at least one context");
+        require_range("contexts", count, 1, MOST_CONTEXTS);
         nb::gil_scoped_release released;
         return as_tuple(engine_->evaluate(stream, count));
     }
@@ -122,6 +124,7 @@ public:
     }
 
     auto moments(int order) const {
+        require_range("order", order, 1, 2);
         double threshold;
         auto [query, key] = matrices([&](double *q, double *k) { threshold = engine_->moments(order, q, k); });
         return std::tuple(query, key, threshold);
@@ -149,6 +152,7 @@ void register_training(nb::module_ &m) {
 
     nb::class_<Settings>(m, "Settings", "The fields of a Run that the engine needs, all defaults filled in.")
         .def(nb::init<>())
+        .def("check", &Settings::check, "Refuse numbers that are out of their range.")
         .def_rw("items", &Settings::items)
         .def_rw("d_model", &Settings::d_model)
         .def_rw("heads", &Settings::heads)

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <new>
 
@@ -12,8 +13,8 @@ template <class T> class Buffer {
 public:
     Buffer() = default;
     explicit Buffer(std::size_t count)
-        : size_(count), data_(static_cast<T *>(::operator new[](count * sizeof(T), LINE))) {
-        std::memset(static_cast<void *>(data_.get()), 0, count * sizeof(T));
+        : size_(count), data_(static_cast<T *>(::operator new[](bytes(count), LINE))) {
+        std::memset(static_cast<void *>(data_.get()), 0, bytes(count));
     }
 
     T *data() { return data_.get(); }
@@ -24,6 +25,10 @@ public:
 
 private:
     static constexpr std::align_val_t LINE{64};
+    static std::size_t bytes(std::size_t count) {
+        if (count > std::numeric_limits<std::ptrdiff_t>::max() / sizeof(T)) throw std::bad_array_new_length();
+        return count * sizeof(T);
+    }
     struct Free {
         void operator()(T *p) const { ::operator delete[](static_cast<void *>(p), LINE); }
     };

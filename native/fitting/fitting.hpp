@@ -5,9 +5,9 @@
 #include <chrono>
 #include <functional>
 #include <numeric>
-#include <thread>
 
 #include "engine/product.hpp"
+#include "engine/threads.hpp"
 #include "engine/weights.hpp"
 #include "survey.hpp"
 
@@ -116,22 +116,11 @@ private:
                 for (int c = 0; c < key_width(); ++c) body(plain++, std::size_t(d) * stride_ + matrix * half_ + head * key_width() + c);
     }
 
-    // Joins its threads when it goes out of scope, also where starting a further thread throws: the destructor of a thread
-    // that was not joined would end the process. (std::jthread does the same, but not every C++20 library has it.)
-    struct Threads : std::vector<std::thread> {
-        ~Threads() {
-            for (std::thread &thread : *this) thread.join();
-        }
-    };
-
     // Divides 0 … count − 1 among the threads and calls body(thread, first, last) on each.
     template <class Body> void share(int count, Body &&body) {
         const int threads = static_cast<int>(surveyors_.size());
         const auto part = [&](int n) { return static_cast<int>(std::int64_t(count) * n / threads); };
-        Threads others;
-        others.reserve(threads - 1);
-        for (int n = 1; n < threads; ++n) others.emplace_back([&, n] { body(n, part(n), part(n + 1)); });
-        body(0, 0, part(1));
+        on_threads(threads, [&](int n) { body(n, part(n), part(n + 1)); });
     }
 
     // The sources of one survey, in groups of consecutive items: all groups, or the next ones of a random order.

@@ -114,6 +114,9 @@ class Settings:
 
     def __init__(self) -> None: ...
 
+    def check(self) -> None:
+        """Refuse numbers that are out of their range."""
+
     @property
     def items(self) -> int: ...
 

@@ -4,7 +4,7 @@ from manyheads.text import shown_text
 
 
 class InputError(ValueError):
-    """Malformed input. The message is one sentence that says how. The command line exits with 2.
+    """Malformed input. The message is one sentence that names the mistake. The command line exits with 2.
 
     Messages quote labels, names and paths that others wrote. Therefore every message is escaped here, in one place:
     no message has a control character or a second line.

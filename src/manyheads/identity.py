@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import fields
 from functools import cached_property
-from operator import index
 from typing import TYPE_CHECKING
 
-from manyheads.errors import InputError
+from manyheads.numbers import check_number
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -42,44 +40,20 @@ class Identified(ABC):
         return fields_id(self.fields)
 
 
-def normalise_numbers(run: DataclassInstance) -> None:
-    """Make whole numbers of a frozen dataclass int and all other numbers float, so that 10 and 10.0 have one id.
+def normalise_numbers(run: DataclassInstance, **names: str) -> None:
+    """Make counts of a frozen dataclass int and all other numbers float, so that 10 and 10.0 have one id.
+
+    Args:
+        run: The dataclass. The range of a field is that of its name in `numbers.RANGES`; a word or None has none.
+        **names: The names of the ranges of those fields whose range has another name.
 
     Raises:
-        InputError: A field is no finite number, or a whole number is needed.
+        InputError: A field is no number of its kind, or lies outside its range.
     """
     for field in fields(run):
         value, kind = getattr(run, field.name), str(field.type)
         words = isinstance(value, str) and "Literal" in kind
         if words or not kind.startswith(("int", "float")) or (value is None and kind.endswith("None")):
             continue
-        try:
-            number = index(value) if kind.startswith("int") else float(value)
-        except (TypeError, ValueError):
-            wanted = "a whole number" if kind.startswith("int") else "a number"
-            raise InputError(f"{field.name} must be {wanted}, not {value!r}") from None
-        if not math.isfinite(number):
-            raise InputError(f"{field.name} must be a finite number, not {number}")
+        number = check_number(names.get(field.name, field.name), value, said=field.name)
         object.__setattr__(run, field.name, number)
-
-
-def check_ranges(
-    run: DataclassInstance,
-    *,
-    counts: Sequence[str] = (),
-    positive: Sequence[str] = (),
-    not_negative: Sequence[str] = (),
-    below_one: Sequence[str] = (),
-) -> None:
-    """Refuse the first of these fields that lies outside its range; one that is None or a word has none."""
-    ranges: tuple[tuple[Sequence[str], Callable[[float], bool], str], ...] = (
-        (counts, lambda value: value >= 1, "be at least 1"),
-        (positive, lambda value: value > 0, "be positive"),
-        (not_negative, lambda value: value >= 0, "not be negative"),
-        (below_one, lambda value: 0 <= value < 1, "lie in [0, 1)"),
-    )
-    for names, is_fine, wanted in ranges:
-        for name in names:
-            value = getattr(run, name)
-            if isinstance(value, (int, float)) and not is_fine(value):
-                raise InputError(f"{name} must {wanted}, not {value}")

@@ -1,4 +1,4 @@
-"""Opening a package's modules when a name of theirs is first asked for, so that nobody waits for what is not used."""
+"""Lazy imports: a module of a package is imported when one of its names is first used. Start-up stays quick."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from importlib import import_module
 
 
 def on_demand(package: str, homes: Mapping[str, Sequence[str]]) -> Callable[[str], object]:
-    """The `__getattr__` of a package whose modules, and their public names listed here, are imported when asked for.
+    """The `__getattr__` of a package. It imports a module when the module or one of its listed names is first used.
 
     >>> on_demand("manyheads", {"errors": ["InputError"]})("InputError").__name__
     'InputError'

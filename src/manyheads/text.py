@@ -1,4 +1,4 @@
-"""Text that others wrote (labels, names, paths, rows): shown in messages, never obeyed by the terminal."""
+"""Text that others wrote (labels, names, paths, rows): made safe for messages and terminals."""
 
 from __future__ import annotations
 

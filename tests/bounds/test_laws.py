@@ -188,7 +188,7 @@ def test_cost_counts_every_multiplication() -> None:
     assert Shape(d_model=6, heads=4, key_width=3).parameters == 2 * 6 * 12  # D_Q + D_K is twice D_K
     with pytest.raises(InputError, match="4 heads cannot share 3 key heads evenly"):
         Shape(d_model=6, heads=4, key_width=3, key_heads=3)
-    with pytest.raises(InputError, match="d_model must be at least 1, not 0"):
+    with pytest.raises(InputError, match="d_model is a whole number from 1"):
         Shape(d_model=0, heads=4, key_width=3)
 
 

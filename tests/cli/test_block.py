@@ -114,9 +114,9 @@ def test_a_reduction_is_recorded_and_the_exact_table_kept(capsys: pytest.Capture
 BAD = [
     (["--items", "4"], "2·2 + 1 = 5 items, not 4"),
     (["--heads", "3"], "d_model = 16 cannot be divided into the values of 3 heads"),
-    (["--seeds", "0"], "--seeds is at least 1, not 0"),
-    (["--seed", "-1"], "--seed is a whole number from 0 on, not -1"),
-    (["--threads", "0"], "--threads is at least 1"),
+    (["--seeds", "0"], "--seeds is a whole number from 1"),
+    (["--seed", "-1"], "--seed is a whole number from 0 to"),
+    (["--threads", "0"], "--threads is a whole number from 1"),
     (["--device", "abacus"], "no device 'abacus'"),
     (["--output", "block.npy"], "--output must end in .safetensors"),
     (["--output", "nowhere/b.safetensors"], "there is no directory nowhere"),
@@ -210,7 +210,7 @@ def test_the_command_tells_and_draws_the_partition(tmp_path: Path, capsys: pytes
     np.save("other.npy", ONE_HOT)
     for words, sentence in (
         (["heads", "other.npy"], "is not a safetensors file"),
-        (["heads", "known.safetensors", "--per-query", "0"], "--per-query is at least 1"),
+        (["heads", "known.safetensors", "--per-query", "0"], "--per-query is a whole number from 1"),
         (["heads", "known.safetensors", "--device", "abacus"], "no device 'abacus'"),
     ):
         assert main(words) == 2

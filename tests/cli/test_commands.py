@@ -145,7 +145,7 @@ class TestAsAProcess:
         assert manyheads_process(*ONE_HOT, "--key-width", "1").returncode == 1
         bad = manyheads_process(*ONE_HOT, "--key-width", "0")
         assert (bad.returncode, bad.stdout) == (2, "")
-        assert bad.stderr == "manyheads: the key width must be at least 1, not 0\n"
+        assert bad.stderr == "manyheads: --key-width is a whole number from 1 to 16,777,216, not 0\n"
 
     def test_a_reader_who_leaves_early(self) -> None:
         words = f"{sys.executable} -m manyheads compile --graph permutation:8 --embedding one-hot --key-width 64"

@@ -89,10 +89,10 @@ def test_a_dominant_direction_is_whitened_away_and_both_profiles_told(capsys: py
 
 
 BAD = [
-    (["--heads", "0", "--key-width", "2"], "--heads is at least 1"),
-    (["--heads", "2", "--key-width", "0"], "--key-width is at least 1, not 0"),
-    (["--key-width", "0"], "--key-width is at least 1, not 0"),
-    (["--workers", "100000"], "--workers is at most 1024, not 100000"),
+    (["--heads", "0", "--key-width", "2"], "--heads is a whole number from 1"),
+    (["--heads", "2", "--key-width", "0"], "--key-width is a whole number from 1"),
+    (["--key-width", "0"], "--key-width is a whole number from 1"),
+    (["--workers", "100000"], "--workers is a whole number from 1 to 1,024, not 100,000"),
     (["--key-budget", "12", "--smallest"], "give one of them"),
     (["--key-budget", "12", "--heads", "3"], "--key-budget finds the split"),
     (["--smallest", "--key-width", "3"], "--smallest finds the key width"),
@@ -101,14 +101,14 @@ BAD = [
     (["--smallest", "--restarts", "3"], "try until their time is up"),
     (["--warm-start", "x.safetensors", "--heads", "2"], "keeps the shape"),
     (["--warm-start", "x.safetensors"], "x.safetensors does not exist"),
-    (["--time-limit", "0"], "positive number of seconds"),
+    (["--time-limit", "0"], "--time-limit is a number above 0"),
     (["--matching-size", "4"], "fit has no option --matching-size"),
     (["--threshold", "best"], "fit has no option --threshold"),
     (["--no-certify"], "fit has no option --no-certify"),
     (["--rule", "softmax"], "give the context length"),
     (["--context-length", "8"], "every length"),
-    (["--smallest", "--max-key-budget", "0"], "--max-key-budget is at least 1, not 0"),
-    (["--seed", "-1"], "--seed is a whole number from 0 on"),
+    (["--smallest", "--max-key-budget", "0"], "--max-key-budget is a whole number from 1"),
+    (["--seed", "-1"], "--seed is a whole number from 0 to"),
 ]
 
 

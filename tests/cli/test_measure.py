@@ -48,6 +48,8 @@ def test_the_answer_the_store_and_the_picture(capsys: pytest.CaptureFixture[str]
     facts = json.loads(capsys.readouterr().out)
     assert told.startswith(f"D_K* = {facts['key_budget']}\n")
     assert facts["complete"]
+    assert facts["bits_per_weight"]["weights"] == 2 * 8 * facts["key_budget"]
+    assert f"bits per weight  {facts['bits_per_weight']['value']:.3g}: 44 bits (permutations of 16 items)" in told
     assert facts["low"] <= facts["key_budget"]
     assert facts["heads_low"] <= facts["heads"] <= facts["heads_high"]
     assert 0 < facts["runs"] <= facts["grid"]
@@ -100,10 +102,10 @@ def test_every_kind_the_rules_exact_recovery_and_the_protocol(capsys: pytest.Cap
     ("words", "says"),
     [
         (["--graph", "permutation:4"], "8 distinct items cannot be drawn from 4"),
-        (["--heads", "1,0,x,4"], "these are no head counts: '0', 'x'"),
+        (["--heads", "1,0,x,4"], "these are no head counts: 'x'"),
         (["--heads", "some:4"], "head counts are a list such as"),
         (["--heads", "all:2,3"], "head counts are a list such as"),
-        (["--seeds", "0"], "--seeds is at least 1"),
+        (["--seeds", "0"], "--seeds is a whole number from 1"),
         (["--goal", "most"], "--goal is a target F1"),
         (["--goal", "1.5"], "at most 1"),
         (["--goal", "exact", "--rule", "softmax"], "exact recovery is decided pair by pair"),
@@ -114,10 +116,10 @@ def test_every_kind_the_rules_exact_recovery_and_the_protocol(capsys: pytest.Cap
         (["--embedding", "nowhere.npy"], "nowhere.npy"),
         (["--labels", "names.txt"], "--labels does not apply"),
         (["--tensor", "rows"], "--tensor does not apply"),
-        (["--steps", "0"], "steps must be at least 1"),
-        (["--max-runs", "0"], "--max-runs is at least 1, not 0"),
-        (["--time-limit", "0"], "--time-limit is a positive number of seconds, not 0"),
-        (["--workers", "0"], "at least one worker"),
+        (["--steps", "0"], "--steps is a whole number from 1"),
+        (["--max-runs", "0"], "--max-runs is a whole number from 1"),
+        (["--time-limit", "0"], "--time-limit is a number above 0 and at most"),
+        (["--workers", "0"], "--workers is a whole number from 1"),
         (["--workers", "2", "--dask", "tcp://127.0.0.1:9"], "--workers does not apply"),
         (["--picture", "nowhere/curve"], "no directory"),
         (["--store", "nowhere/s.db"], "cannot be written"),

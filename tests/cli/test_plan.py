@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,14 @@ import pytest
 from support.commands import refused
 
 from manyheads import gaussian, random_graph, write_embedding, write_graph
-from manyheads.bounds import Shape, graph_bit_key_budget
+from manyheads.bounds import (
+    Shape,
+    graph_bit_key_budget,
+    ln_graphs,
+    ln_permutations,
+    unconditional,
+    unconditional_key_budget,
+)
 from manyheads.bounds.inverse import relations_by_freedom
 from manyheads.cli import main
 
@@ -43,6 +51,37 @@ def test_budget_relations_and_width(capsys: pytest.CaptureFixture[str]) -> None:
     assert needed["impossible_below"] <= needed["likely_from"] <= 16
     assert main([*WIDTH, "--key-budget", "20"]) == 0
     assert "64 relations among 64 items in a key budget of D_K 20" in capsys.readouterr().out
+
+
+def test_what_is_impossible_without_an_assumption(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["plan", "budget", "--items", "512", "--relations", "512", "--d-model", "16"]
+    facts = told(words, capsys)
+    family = float(ln_graphs(items=512, relations=512))
+    assert facts["unconditional_bound"] == unconditional_key_budget(family, items=512, d_model=16) == 10
+    below = unconditional(items=512, relations=512, d_model=16, heads=9, key_width=1)
+    assert facts["log2_share_below"] == pytest.approx(float(below))
+    assert main(words) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "D_K < 10 (any real weights, no assumption); D_K 9 holds at most 2^-443 of all such graphs" in said
+    assert main(["plan", "relations", *words[2:4], *words[6:], "--heads", "4", "--key-width", "2"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "more than 365 relations among 512 items: any real weights, no assumption" in said
+    assert main(["plan", "width", *words[2:6], "--key-budget", "3"]) == 0
+    assert "d_model 58: any real weights, no assumption" in capsys.readouterr().out
+    assert main([*RELATIONS, "--heads", "16", "--key-width", "16"]) == 0
+    assert "nothing: any real weights, no assumption" in capsys.readouterr().out
+    soft = told([*words, "--rule", "softmax", "--context-length", "16"], capsys)
+    assert (soft["unconditional_bound"], soft["log2_share_below"]) == (None, None)
+
+
+def test_a_plan_in_bits_per_weight(capsys: pytest.CaptureFixture[str]) -> None:
+    facts = told(BUDGET, capsys)
+    bits = facts["bits_per_weight"]
+    assert bits["weights"] == facts["cost"]["parameters"]
+    assert bits["family"] == "permutations of 64 items"
+    assert bits["value"] == pytest.approx(float(ln_permutations(64)) / math.log(2) / bits["weights"])
+    other = told([*BUDGET[:4], "--relations", "65", *BUDGET[6:]], capsys)
+    assert other["bits_per_weight"]["family"] == "graphs of 64 items and 65 relations"
 
 
 def test_words_of_a_kind_say_the_sizes(capsys: pytest.CaptureFixture[str]) -> None:
@@ -116,7 +155,7 @@ def test_retrieval(capsys: pytest.CaptureFixture[str]) -> None:
 
 SENTENCES = [
     ("budget --items 4 --relations 13 --d-model 8", "13 relations do not fit 4 items, which have 12 ordered"),
-    ("budget --items 64 --relations 64 --d-model 0", "d_model must be at least 1, not 0"),
+    ("budget --items 64 --relations 64 --d-model 0", "--d-model is a whole number from 1"),
     ("budget --items 64 --relations 0 --d-model 8", "0 relations do not fit 64 items"),
     ("budget --items 1 --relations 1 --d-model 8", "relations are between at least 2 items, not 1"),
     ("budget --relations 64 --d-model 8", "the number of items is missing: give --items, a graph or an embedding"),
@@ -125,38 +164,38 @@ SENTENCES = [
     ("budget --items 64 --graph permutation:32 --d-model 8", "items is given as 32 and as 64"),
     ("budget --embedding gaussian:8 --relations 8", "gaussian:8 needs a number of items: give --graph or --items"),
     ("budget --graph permuttion:8 --d-model 8", "did you mean permutation:ITEMS?"),
-    ("budget --items 9999999999 --relations 64 --d-model 8", "counted for up to 2,147,483,647 items"),
+    ("budget --items 9999999999 --relations 64 --d-model 8", "--items is a whole number from 1 to 2,147,483,647"),
     ("budget --items 512 --relations 200000 --d-model 2", "d_model 2 is too narrow"),
     ("budget 64 --rule softmax", "give the context length"),
     ("budget 64 --rule softmax --context-length 65", "a context has from 2 to 64 of the items, not 65"),
-    ("budget 64 --multiple 0", "multiple must be at least 1, not 0"),
-    ("budget 64 --bits 0", "--bits is from 0.01 to 1024, not 0"),
-    ("budget 64 --bits 1e-300", "--bits is from 0.01 to 1024, not 1e-300"),
-    ("budget 64 --bits nan", "--bits is from 0.01 to 1024, not nan"),
-    ("budget 64 --seeds 0", "--seeds is at least 1, not 0"),
+    ("budget 64 --multiple 0", "--multiple is a whole number from 1"),
+    ("budget 64 --bits 0", "--bits is a number from 0.01 to 1,024"),
+    ("budget 64 --bits 1e-300", "--bits is a number from 0.01 to 1,024"),
+    ("budget 64 --bits nan", "--bits is a number from 0.01 to 1,024"),
+    ("budget 64 --seeds 0", "--seeds is a whole number from 1"),
     ("budget 64 --tensor x", "give --embedding"),
     ("budget 64 --heads 4", "plan budget has no option --heads"),
     ("budget 64 --key-budget 4", "plan budget has no option --key-budget"),
     ("budget 64 --picture /proc/h", "/proc/h-heads.png cannot be written: the directory /proc is not writable"),
     ("relations --items 64 --d-model 8", "plan relations needs --heads and --key-width"),
     ("relations --items 64 --heads 4 --key-width 4", "plan relations needs --d-model"),
-    ("relations --items 64 --d-model 8 --heads 0 --key-width 4", "heads must be at least 1, not 0"),
+    ("relations --items 64 --d-model 8 --heads 0 --key-width 4", "--heads is a whole number from 1"),
     ("relations --items 64 --d-model 8 --heads 4 --key-width 8 --multiple 8", "has no option --multiple"),
     ("relations --items 64 --d-model 8 --heads 4 --key-width 8 --picture m", "has no option --picture"),
     ("relations --items 64 --d-model 8 --heads 4 --key-width 8 --context-length 8", "has no option --context-length"),
     ("relations --items 64 --d-model 8 --heads 4 --key-width 8 --measure", "has no option --measure"),
     ("width --items 64 --relations 64", "plan width needs --key-budget"),
     ("width --items 64 --key-budget 8", "plan width needs --relations"),
-    ("width --items 64 --relations 64 --key-budget 0", "--key-budget is at least 1, not 0"),
+    ("width --items 64 --relations 64 --key-budget 0", "--key-budget is a whole number from 1"),
     ("width --items 64 --relations 9999 --key-budget 4", "9999 relations do not fit 64 items"),
-    ("width --items 64 --relations 64 --key-budget 1000000000", "--key-budget is at most 100,000,000"),
+    ("width --items 64 --relations 64 --key-budget 1000000000", "--key-budget is a whole number from 1 to 268,435,456"),
     ("width --items 64 --relations 64 --key-budget 20 --picture h", "plan width has no option --picture"),
     ("width --items 64 --relations 64 --key-budget 20 --key-heads 2", "plan width has no option --key-heads"),
     ("width --items 64 --relations 64 --key-budget 20 --d-model 8", "plan width has no option --d-model"),
-    ("retrieval --retrieve 0 --context-length 8", "D must be at least 1, not 0"),
-    ("retrieval --retrieve 2 --context-length 0", "length must be at least 1, not 0"),
-    ("retrieval --retrieve 2 --context-length 8 --key-width 0", "width must be at least 1, not 0"),
-    ("retrieval --retrieve 2 --context-length 8 --input-width -1", "input_width must be at least 1, not -1"),
+    ("retrieval --retrieve 0 --context-length 8", "--retrieve is a whole number from 1"),
+    ("retrieval --retrieve 2 --context-length 0", "--context-length is a whole number from 1"),
+    ("retrieval --retrieve 2 --context-length 8 --key-width 0", "--key-width is a whole number from 1"),
+    ("retrieval --retrieve 2 --context-length 8 --input-width -1", "--input-width is a whole number from 1"),
     ("retrieval --retrieve 2", "plan retrieval needs --context-length"),
     ("retrieval --context-length 8", "plan retrieval needs --retrieve"),
     ("retrieval --retrieve 2 --context-length 8 --items 64", "plan retrieval has no option --items"),

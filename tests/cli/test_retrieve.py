@@ -26,15 +26,15 @@ def test_the_command_builds_promises_and_challenges(capsys: pytest.CaptureFixtur
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (["--retrieve", "0", "--error", "1"], "--retrieve is at least 1, not 0"),
-        (["--context-length", "0", "--error", "1"], "--context-length is at least 1, not 0"),
+        (["--retrieve", "0", "--error", "1"], "--retrieve is a whole number from 1"),
+        (["--context-length", "0", "--error", "1"], "--context-length is a whole number from 1"),
         ([], "give either --inverse-temperature or --error"),
         (["--error", "1", "--inverse-temperature", "2"], "give either --inverse-temperature or --error"),
-        (["--error", "-1"], "a positive number, not -1"),
+        (["--error", "-1"], "--error is a number above 0"),
         (["--error", "1", "--subset", "65"], "--subset lies between 1 and --context-length 64, not at 65"),
-        (["--error", "1", "--subset", "0"], "--subset lies between 1 and --context-length 64, not at 0"),
+        (["--error", "1", "--subset", "0"], "--subset is a whole number from 1"),
         (["--task", "max-and-min", "--error", "1", "--subset", "3"], "--subset is for maxima"),
-        (["--error", "1", "--seed", "-1"], "--seed is a whole number from 0 on"),
+        (["--error", "1", "--seed", "-1"], "--seed is a whole number from 0 to"),
     ],
 )
 def test_the_commands_bad_input_is_one_sentence(

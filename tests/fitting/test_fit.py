@@ -391,10 +391,10 @@ def test_what_cannot_be_is_refused() -> None:
 @pytest.mark.parametrize(
     ("shape", "options", "sentence"),
     [
-        ((0, 2), {}, "heads must be at least 1"),
-        ((2, 0), {}, "key width must be at least 1"),
-        ((2, 6), {"restarts": 0}, "restarts must be at least 1"),
-        ((2, 6), {"workers": 0}, "workers must be at least 1"),
+        ((0, 2), {}, "heads is a whole number from 1"),
+        ((2, 0), {}, "key_width is a whole number from 1"),
+        ((2, 6), {"restarts": 0}, "restarts is a whole number from 1"),
+        ((2, 6), {"workers": 0}, "workers is a whole number from 1"),
         ((2, 6), {"time_limit": 0.0}, "time limit must be a positive"),
         ((2, 6), {"context_length": 8}, "every length"),
         ((2, 6), {"rule": SOFTMAX}, "give the context length"),
@@ -444,3 +444,10 @@ def test_shares_separate_a_problem_as_looks_at_all_pairs_do() -> None:
     how = Descent(rate=0.05, beta1=0.99, beta2=0.99, share=0.5, steps=1_200, widen=20)
     fitted = fit(Problem(graph, rows), heads=4, key_width=9, options=FitOptions(seed=0, descent=how, restarts=2))
     assert fitted.certificate.holds
+
+
+def test_the_threads_of_a_fit_follow_the_number_of_items() -> None:
+    """The library decides it, so that a call from Python is as fast as the command."""
+    options = FitOptions(seed=0)
+    assert [options.threads(items) for items in (2, 1_023, 1_024, 50_000)] == [1, 1, 2, 2]
+    assert replace(options, workers=3).threads(2) == 3

@@ -184,7 +184,7 @@ def test_bad_shapes_are_refused() -> None:
     graph, rows = permutation_graph(20, seed=0), gaussian(20, 4, seed=0)
     with pytest.raises(ValueError, match="another number of rows"):
         Fitting32(graph.row_starts, graph.targets, rows[:-1], 1, 2, 1)
-    with pytest.raises(ValueError, match="at least 1"):
+    with pytest.raises(ValueError, match="heads is from 1 to"):
         Fitting32(graph.row_starts, graph.targets, rows, 0, 2, 1)
     fitting = Fitting32(graph.row_starts, graph.targets, rows, 1, 2, 1)
     with pytest.raises(ValueError, match="another shape"):

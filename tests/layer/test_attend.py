@@ -108,7 +108,7 @@ SENTENCES = [
     (["7"], "there is no item '7'"),
     (["cat", "--labels", "short.txt"], "2 labels do not name the 6 rows of the embedding"),
     (["0", "--embedding", "narrow.npy"], "the layer reads rows of 8 numbers but the embedding has 7"),
-    (["--json"], "--json answers the words it is given, and none are given"),
+    (["--json"], "--json needs words: give them after the layer"),
     ([], "no word was given"),
 ]
 

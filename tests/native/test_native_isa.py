@@ -30,6 +30,8 @@ def train(precision, softmax, values, context):
     settings.balanced, settings.positive_weight, settings.target_rate, settings.sharpness = False, 15.0, 0.5, 10.0
     settings.learning_rate, settings.weight_decay, settings.beta1, settings.beta2 = 1e-3, 0.01, 0.9, 0.999
     settings.epsilon, settings.context_key = 1e-8, 77
+    settings.steps = settings.validate_every = settings.patience = 1
+    settings.validation_contexts = settings.test_contexts = 1
     messages = rng.standard_normal((40, 5)) if values else None
     run = Training(settings, precision, graph.row_starts, graph.targets, gaussian(40, 13, seed=2), messages)
     run.set_weights(*rng.standard_normal((2, 3, 13, 5)) / 4, 0.1)

@@ -77,7 +77,7 @@ def test_the_papers_law_is_that_of_permutations_for_permutations_only() -> None:
 
 
 def test_a_note_says_where_a_permutation_was_assumed() -> None:
-    says = "as many relations as items count as a permutation"
+    says = "as many relations as items are taken for a permutation"
     assert any(says in note for note in plan(items=64, relations=64, d_model=16).notes)
     for advice in (
         plan(items=64, relations=64, d_model=16, permutation=True),

@@ -10,7 +10,7 @@ import pytest
 import safetensors.numpy
 
 from manyheads import InputError, gaussian
-from manyheads.bounds import Shape
+from manyheads.bounds import Shape, bits_per_weight
 from manyheads.bounds.inverse import relations_by_bits, relations_by_freedom, relations_by_paper
 from manyheads.cli import main
 from manyheads.files import read_embedding, read_labels
@@ -65,6 +65,7 @@ def test_an_audit_is_the_laws_at_the_models_shape() -> None:
     assert report.by_freedom == relations_by_freedom(shape, items=6144)
     assert report.by_bits == relations_by_bits(shape, items=6144, bits=16.0)
     assert report.by_paper == relations_by_paper(shape, items=6144)
+    assert report.bits_per_weight == bits_per_weight(f"random:6144:{report.by_freedom}", weights=shape.parameters)
     assert (
         report.without_sharing
         == relations_by_freedom(Shape(d_model=576, heads=9, key_width=64), items=6144)
@@ -277,21 +278,21 @@ SENTENCES = [
     ("absent.gguf", None, [], "absent.gguf does not exist"),
     ("bad.gguf", "GGUF and then nothing", [], "bad.gguf is not a GGUF file, or is truncated"),
     ("bad.safetensors", b"\xff" * 40, [], "bad.safetensors is not a safetensors file, or its header is damaged"),
-    ("gpt2", None, ["--items", "1"], "--items is at least 2, not 1"),
+    ("gpt2", None, ["--items", "1"], "relations are between at least 2 items, not 1"),
     (
         "gpt2",
         None,
         ["--items", "10000000000"],
-        "graphs are counted for up to 2,147,483,647 items, not for 10,000,000,000",
+        "--items is a whole number from 1 to 2,147,483,647, not 10,000,000,000",
     ),
-    ("bare.safetensors", BARE, ["--key-width", "0"], "a head is at least 1 wide, not 0"),
-    ("bare.safetensors", BARE, ["--key-width", "-4"], "a head is at least 1 wide, not -4"),
+    ("bare.safetensors", BARE, ["--key-width", "0"], "--key-width is a whole number from 1 to 16,777,216, not 0"),
+    ("bare.safetensors", BARE, ["--key-width", "-4"], "--key-width is a whole number from 1 to 16,777,216, not -4"),
     ("config.json", {**CONFIG, "kv_lora_rank": 512}, [], "has multi-head latent attention, whose keys are of low rank"),
     ("config.json", {**CONFIG, "qk_rope_head_dim": 64}, [], "config.json has multi-head latent attention"),
     ("gpt2", None, ["--key-width", "4"], "--key-width does not apply"),
     ("gpt2", None, ["--picture", "x"], "give --weights"),
     ("gpt2", None, ["--weights", "x.txt"], "its name must end in .safetensors or .gguf"),
-    ("gpt2", None, ["--seed", "-1"], "--seed is a whole number from 0 on"),
+    ("gpt2", None, ["--seed", "-1"], "--seed is a whole number from 0 to"),
 ]
 
 

@@ -72,8 +72,8 @@ def test_graphs_are_equal_where_relations_and_labels_are() -> None:
 @pytest.mark.parametrize(
     ("items", "sources", "targets", "labels", "says"),
     [
-        (0, [], [], None, "at least one item"),
-        (2**40, [2**39], [1], None, "at most 2,147,483,647"),
+        (0, [], [], None, "a graph is a whole number from 1"),
+        (2**40, [2**39], [1], None, "from 1 to 2,147,483,647"),
         (2, [0], [0, 1], None, "pair up"),
         (2, [0], [2], None, "item 2 is not among"),
         (2, [-1], [0], None, "item -1 is not among"),
@@ -218,7 +218,7 @@ def test_rustworkx_agrees_with_networkx() -> None:
     [
         (nx.MultiDiGraph([("cat", "dog"), ("cat", "dog")]), "cat → dog is given twice"),
         (nx.DiGraph([(1, "1")]), "'1' names 2 items"),
-        (nx.DiGraph(), "at least one item"),
+        (nx.DiGraph(), "a graph is a whole number from 1"),
     ],
 )
 def test_a_networkx_graph_that_is_no_graph_of_ours_says_why(source: nx.DiGraph, says: str) -> None:

@@ -52,7 +52,7 @@ def test_context_lengths(given: int | tuple[int, int], lengths: tuple[int, int])
         (1, "from 2 to the number of items, 8, not from 1 to 1"),
         (9, "not from 9 to 9"),
         ((6, 3), "not from 6 to 3"),
-        ((0, 3), "not from 0 to 3"),
+        ((0, 3), "context_length is a whole number from 1"),
     ],
 )
 def test_context_lengths_out_of_range_are_refused(given: int | tuple[int, int] | None, says: str) -> None:

@@ -22,20 +22,20 @@ def test_widths_are_settled() -> None:
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"dimension": 0}, "D ≥ 1 features, not 0"),
+        ({"dimension": 0}, "dimension is a whole number from 1"),
         ({"embedding_width": 7}, "2 heads of width 3 make up 6 dimensions, not E = 7"),
         ({"head_width": None, "embedding_width": 7}, "E = 7 cannot be divided into 2 heads"),
         ({"head_width": None}, "give head_width or embedding_width"),
-        ({"heads": 0}, "heads must be at least 1"),
-        ({"length": 0}, "length must be at least 1"),
+        ({"heads": 0}, "heads is a whole number from 1"),
+        ({"length": 0}, "length is a whole number from 1"),
         ({"task": "minima"}, "unknown task 'minima'"),
         ({"task": "max_and_min"}, "D = 2 and d = 1, not D = 2 and d = 2"),
         ({"task": "digits"}, "digits have D = 4 and d = 4"),
         ({"task": "digits", "dimension": 4, "input_width": 4}, "a digit has 16 patches"),
         ({"batch": 61}, "larger than the 60 training examples"),
         ({"validation_examples": 1}, "at least 2 validation examples"),
-        ({"learning_rate": -1.0}, "learning_rate must not be negative"),
-        ({"steps": 0}, "steps must be at least 1"),
+        ({"learning_rate": -1.0}, "learning_rate is a number from 0"),
+        ({"steps": 0}, "steps is a whole number from 1"),
     ],
 )
 def test_impossible_runs_are_one_sentence(changes: dict[str, Any], says: str) -> None:

@@ -78,7 +78,7 @@ def test_an_executor_of_the_callers_own_that_breaks_is_reported(tmp_path: Path) 
     with (
         Store.write(tmp_path / "s.db") as store,
         ProcessPoolExecutor(1, mp_context=get_context("spawn")) as executor,
-        pytest.raises(InputError, match="killed a worker of the executor handed in"),
+        pytest.raises(InputError, match="killed a worker of the given executor"),
     ):
         sweep(tiny([14]), store, trainer=Sabotaged(), workers=executor)
 

@@ -139,7 +139,14 @@ def decode(code: Int64[ndarray, "length n"]) -> Int64[ndarray, "length n"]:
 
 
 def task_of(run: BlockRun) -> MatchingTask:
-    """The task of a run. Runs with the same problem seed have the same task, for every (heads, key_width)."""
+    """The task of a run. Runs with the same problem seed have the same task, for every (heads, key_width).
+
+    Args:
+        run: The run.
+
+    Returns:
+        The task.
+    """
     return draw_matching_task(run.items, run.context, seed=run.problem)
 
 

@@ -130,7 +130,7 @@ def folded_logits(
     *,
     norm_epsilon: float,
 ) -> Float[Tensor, "runs examples rows"]:
-    """The score of every row of the table as the answer, from the last position.
+    """The score of every row of the table as an answer, read at the last position.
 
     Attention, residual, MLP, residual, read-out by the table. The tests compare it with the usual form.
     """

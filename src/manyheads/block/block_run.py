@@ -10,7 +10,7 @@ from jaxtyping import Float32
 from numpy import ndarray
 
 from manyheads.errors import InputError
-from manyheads.identity import Identified, check_ranges, normalise_numbers
+from manyheads.identity import Identified, normalise_numbers
 from manyheads.problem.embedding import GIVEN
 from manyheads.training.batched_runs import StopReason
 
@@ -45,6 +45,16 @@ class BlockRun(Identified):
         final_norm: Whether a layer norm precedes the read-out.
         steps: The number of training steps; a run has no early stopping.
         validate_every: The number of steps between two validation checks.
+        norm_epsilon: The number that a layer norm adds to the variance.
+        initial_scale: The factor of the initial weights' standard deviation.
+        batch: The number of examples in a training step.
+        learning_rate: AdamW's learning rate.
+        weight_decay: AdamW's weight decay.
+        beta1, beta2: AdamW's decay rates of the mean gradient and of the mean squared gradient, in [0, 1).
+        epsilon: The number that AdamW adds to a denominator.
+        validation_examples: The number of examples of a validation check.
+        test_examples: The number of examples of the test at the end.
+        precision: "float32", or "bfloat16" for mixed precision.
 
     >>> BlockRun(items=6144, d_model=768, heads=4, key_width=64, seed=0).key_budget
     256
@@ -76,7 +86,7 @@ class BlockRun(Identified):
     precision: Precision = "float32"
 
     def __post_init__(self) -> None:
-        normalise_numbers(self)
+        normalise_numbers(self, context="pairs")
         self._check_shape()
         self._check_protocol()
 
@@ -107,8 +117,6 @@ class BlockRun(Identified):
         return {name: value for name, value in self.fields.items() if name not in own}
 
     def _check_shape(self) -> None:
-        sizes = ("items", "d_model", "heads", "key_width", "mlp_width", "batch")
-        check_ranges(self, counts=sizes, not_negative=("seed", "problem_seed"))
         if self.d_model % self.heads:
             raise InputError(f"d_model = {self.d_model} cannot be divided into the values of {self.heads} heads")
         check_context(self.items, self.context)
@@ -126,18 +134,17 @@ class BlockRun(Identified):
             raise InputError(f"final_norm must be true or false, not {self.final_norm!r}")
         if self.precision not in get_args(Precision):
             raise InputError(f"unknown precision '{self.precision}': choose from {', '.join(get_args(Precision))}")
-        check_ranges(
-            self,
-            counts=("steps", "validate_every", "validation_examples", "test_examples"),
-            positive=("norm_epsilon", "epsilon"),
-            not_negative=("initial_scale", "learning_rate", "weight_decay"),
-            below_one=("beta1", "beta2"),
-        )
 
 
 @dataclass(frozen=True)
 class BlockCheck:
-    """One validation check: the validation accuracy, and the mean training loss since the check before."""
+    """One validation check.
+
+    Attributes:
+        step: The number of training steps before the check.
+        accuracy: The share of right answers on the validation examples, from 0 to 1.
+        loss: The mean training loss since the previous check.
+    """
 
     step: int
     accuracy: float
@@ -146,7 +153,13 @@ class BlockCheck:
 
 @dataclass(frozen=True)
 class Answers:
-    """Counts of a block's answers to a set of examples; the answer NULL is never correct."""
+    """Counts of a block's answers to a set of examples; the answer NULL is never correct.
+
+    Attributes:
+        right: The number of right answers.
+        null: The number of answers NULL.
+        total: The number of examples.
+    """
 
     right: int
     null: int

@@ -27,7 +27,11 @@ def positive(values: Given, name: str) -> Reals:
     Raises:
         InputError: A value is not positive, or not finite.
     """
-    array = np.asarray(values, dtype=np.float64)
+    try:
+        array = np.asarray(values)
+        array = np.full(array.shape, np.nan) if array.dtype.kind == "b" else array.astype(np.float64)
+    except (TypeError, ValueError, OverflowError):  # words, or a whole number above 2^1023
+        array = np.array(np.nan)
     wrong = array[~(np.isfinite(array) & (array > 0))]
     if wrong.size:
         raise InputError(f"{name} must be positive, not {wrong.flat[0]:g}")

@@ -1,4 +1,4 @@
-"""Head bounds: the number of heads for a query that retrieves D things (head-count paper, arXiv 2510.06662).
+"""Head bounds: the number of heads for a query that retrieves D extrema (head-count paper, arXiv 2510.06662).
 
 The task: z_i = min over t ∈ S_i of f_i(x(t)) for i = 1 … D, and the answer F0(z_1 … z_D); sequences of T tokens of
 [0, 1]^d, f_i twice differentiable with a unique minimiser, |S_i| ≥ T/4, F0 once differentiable. One layer of h heads of
@@ -23,7 +23,7 @@ def retrieval_exponent(*, dimension: Given, length: Given, heads: Given, width: 
     """k of M = Ω(ε^(−k)) with s = `heads` < D heads: (T/4 − s − D + 1)/((n + 1)·s + 1) − 1, not below 0.
 
     A lower bound on the number of parameters of the MLPs, for at least one task of dimension D; exponential in T. An
-    exponent of 0 is no restriction; short sequences have it (`retrieval_length`).
+    exponent of 0 is no restriction. Short sequences have this exponent (`retrieval_length`).
 
     Args:
         dimension: D, the number of retrieved things.
@@ -42,7 +42,7 @@ def retrieval_exponent(*, dimension: Given, length: Given, heads: Given, width: 
     """
     D, T, s, n = _checked(dimension, length, heads, width)
     if (s >= D).any():
-        raise InputError(f"the bound is for fewer heads than D = {np.max(D)}: as many suffice")
+        raise InputError(f"the bound is for fewer heads than D = {np.max(D)}: D heads suffice")
     return np.maximum(0.0, (T / 4 - s - D + 1) / ((n + 1) * s + 1) - 1)
 
 
@@ -94,7 +94,19 @@ class FewerHeads:
 
 @dataclass(frozen=True, kw_only=True)
 class RetrievalBounds:
-    """All bounds for one task."""
+    """All bounds for one task.
+
+    Attributes:
+        dimension: D, the number of extrema to retrieve.
+        length: T, the number of tokens of a sequence.
+        width: n, the width of each of fewer heads than D.
+        sufficient_heads: A number of heads that is enough, D.
+        sufficient_width: A width of these D heads that is enough.
+        fewer: The lower bounds for smaller numbers of heads.
+        memorising_width: The width at which one head can store the whole sequence; None if the width of a token is not
+            given.
+        least_subset: ⌈T/4⌉, the least number of tokens in the set of a feature.
+    """
 
     dimension: int
     length: int
@@ -102,8 +114,8 @@ class RetrievalBounds:
     sufficient_heads: int
     sufficient_width: int
     fewer: tuple[FewerHeads, ...]
-    memorising_width: int | None  # None where the width of a token is not given
-    least_subset: int  # ⌈T/4⌉ tokens
+    memorising_width: int | None
+    least_subset: int
 
 
 def retrieval_bounds(
@@ -166,6 +178,7 @@ def _checked(dimension: Given, length: Given, heads: Given, width: Given) -> tup
 
 def _at_least_one(values: Given, name: str) -> Wholes:
     array = whole(values, name)
-    if (array < 1).any():
-        raise InputError(f"{name} must be at least 1, not {array.min()}")
+    if (array < 1).any() or (array > 2**31).any():  # so that no product of two overflows
+        wrong = array.min() if array.min() < 1 else array.max()
+        raise InputError(f"{name} must be at least 1 and at most 2^31, not {wrong:,}")
     return array

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from manyheads.bounds.graph_counts import LN2, ln_graphs
 from manyheads.bounds.laws import constraint_positives, freedom_needed, freedom_split
-from manyheads.bounds.lower import LN2, ln_graphs
+from manyheads.bounds.lower import log2_labellings
 from manyheads.bounds.shape import Shape
 from manyheads.errors import InputError
-from manyheads.problem.graph import MOST_ITEMS
+from manyheads.numbers import check_numbers
 from manyheads.problem.graph_kinds import RELATION_SLOPE
 
 WIDEST = 2**20  # the largest d_model that is considered
@@ -32,8 +33,32 @@ def relations_by_bits(shape: Shape, *, items: int, bits: float = 16.0) -> int:
     Raises:
         InputError: There are fewer than 2 items, or too many.
     """
+    check_numbers(bits=bits)
+    return _relations_within(bits * (shape.parameters + 1) * LN2, items)
+
+
+def relations_by_labellings(shape: Shape, *, items: int) -> int:
+    """The largest m' for which layers of a shape may hold every graph, whatever their weights (`log2_labellings`).
+
+    With one relation more, at least one graph is impossible for real weights of any size, under the rules max and sum.
+
+    Args:
+        shape: The query–key channel of the layer.
+        items: m, at least 2.
+
+    Returns:
+        m', at most the number of ordered pairs.
+
+    Raises:
+        InputError: There are fewer than 2 items, or too many.
+    """
+    sizes = {"d_model": shape.d_model, "heads": shape.heads, "key_width": shape.key_width, "key_heads": shape.groups}
+    return _relations_within(float(log2_labellings(items=items, **sizes)) * LN2, items)
+
+
+def _relations_within(room: float, items: int) -> int:
+    """The largest m' with ln C(m(m − 1), m') ≤ room; all pairs if half of them are allowed."""
     pairs = _pairs(items)
-    room = bits * (shape.parameters + 1) * LN2
     most = _largest(lambda relations: float(ln_graphs(items=items, relations=relations)) <= room, pairs // 2)
     return pairs if most == pairs // 2 else most
 
@@ -56,12 +81,14 @@ def relations_by_freedom(shape: Shape, *, items: int) -> int:
     most = _pairs(items) // 2
     about = float(shape.heads * items**2 * constraint_positives(shape.freedom / items**2))
     guess = min(most, round(about))
-    # the inverse is exact to 1e-12, which leaves the last relation undecided
-    while guess < most and _fits(items, guess + 1, shape):
-        guess += 1
-    while guess > 0 and not _fits(items, guess, shape):
-        guess -= 1
-    return guess
+    # The inverse is exact to 1e-12, which leaves the last relations undecided: widen a range around it, then bisect.
+    reach, low, high = 1, guess, guess
+    while low > 0 and not _fits(items, low, shape):
+        low, reach = max(0, low - reach), 2 * reach
+    reach = 1
+    while high < most and _fits(items, high + 1, shape):
+        high, reach = min(most, high + reach), 2 * reach
+    return low + _largest(lambda more: more == 0 or _fits(items, low + more, shape), high - low)
 
 
 def relations_by_paper(shape: Shape, *, items: int, slope: float = RELATION_SLOPE) -> int:
@@ -97,8 +124,32 @@ def d_model_by_bits(*, items: int, relations: int, key_budget: int, bits: float 
     Raises:
         InputError: The relations do not fit the items.
     """
+    check_numbers(key_budget=key_budget, bits=bits)
     needed = (float(ln_graphs(items=items, relations=relations)) / (LN2 * bits) - 1) / (2 * key_budget)
     return max(1, math.ceil(needed))
+
+
+def d_model_by_labellings(*, items: int, relations: int, key_budget: int) -> int:
+    """The smallest d_model at which layers with D_K may hold every graph, whatever their weights and heads.
+
+    Args:
+        items: m.
+        relations: m'.
+        key_budget: D_K, as heads of width 1, the split to which the bound allows the most (`log2_labellings`).
+
+    Returns:
+        d_model, at least 1 and at most WIDEST.
+
+    Raises:
+        InputError: The relations do not fit the items.
+    """
+    needed = float(ln_graphs(items=items, relations=relations)) / LN2
+
+    def enough(d_model: int) -> bool:
+        held = log2_labellings(items=items, d_model=d_model, heads=key_budget, key_width=1)
+        return float(held) >= needed
+
+    return WIDEST - _largest(lambda less: enough(WIDEST - less), WIDEST - 1)
 
 
 def d_model_by_freedom(*, items: int, relations: int, key_budget: int) -> int | None:
@@ -116,6 +167,7 @@ def d_model_by_freedom(*, items: int, relations: int, key_budget: int) -> int | 
         InputError: A size is not positive.
     """
 
+    check_numbers(key_budget=key_budget)
     # A split h·d_k ≤ D_K has h ≤ √D_K or d_k ≤ √D_K. In the second case the largest head count needs the least freedom.
     root = math.isqrt(key_budget)
     heads = sorted({*range(1, root + 1), *(key_budget // width for width in range(1, root + 1))})
@@ -141,6 +193,7 @@ def d_model_by_paper(*, items: int, relations: int, key_budget: int, slope: floa
     Returns:
         d_model, at least 1.
     """
+    check_numbers(items=items, relations=relations, key_budget=key_budget)
     return max(1, math.ceil(slope * relations * math.log2(items) / key_budget))
 
 
@@ -149,10 +202,9 @@ def _fits(items: int, relations: int, shape: Shape) -> bool:
 
 
 def _pairs(items: int) -> int:
+    check_numbers(items=items)
     if items < 2:
         raise InputError(f"relations are between at least 2 items, not {items}")
-    if items > MOST_ITEMS:
-        raise InputError(f"graphs are counted for up to {MOST_ITEMS:,} items, not for {items:,}")
     return items * (items - 1)
 
 

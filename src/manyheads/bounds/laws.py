@@ -10,6 +10,7 @@ from scipy.special import erf, erfcx, ndtr
 from manyheads.bounds.arguments import Given, Reals, positive
 from manyheads.bounds.shape import Shape
 from manyheads.errors import InputError
+from manyheads.numbers import check_numbers
 
 MAX_HEADS = 4096
 NEWTON_STEPS = 2  # from a start that is off by 3e-4
@@ -29,7 +30,7 @@ def paper_key_budget(*, items: Given, relations: Given, d_model: Given, slope: f
         relations: m', at least 1.
         d_model: Width of the embedding.
         slope: `PERMUTATION_SLOPE` for permutations, `RELATION_SLOPE` for other graphs; `paper_slope`
-            of `problem.graph_kinds` knows it. It has no default: the two differ by a factor of 2.6.
+            of `problem.graph_kinds` chooses it. There is no default: the two slopes differ by a factor of 2.6.
 
     Returns:
         The key budget, in key dimensions.
@@ -37,11 +38,23 @@ def paper_key_budget(*, items: Given, relations: Given, d_model: Given, slope: f
     Raises:
         InputError: A size is not positive.
     """
-    return slope * positive(relations, "relations") * np.log2(positive(items, "items")) / positive(d_model, "d_model")
+    needed = positive(slope, "slope") * positive(relations, "relations") * np.log2(positive(items, "items"))
+    return needed / positive(d_model, "d_model")
 
 
 def paper_heads(*, items: Given, d_model: Given) -> Reals:
-    """h* ≈ 1.65·m/d_model − 6.64, the number of heads that the paper measured (Fig. 10, R² = 0.824), at least 1."""
+    """h* ≈ 1.65·m/d_model − 6.64, the number of heads that the paper measured (Fig. 10, R² = 0.824), at least 1.
+
+    Args:
+        items: m, at least 1.
+        d_model: Width of the embedding.
+
+    Returns:
+        The number of heads, not rounded.
+
+    Raises:
+        InputError: A size is not positive.
+    """
     return np.maximum(1.0, 1.65 * positive(items, "items") / positive(d_model, "d_model") - 6.64)
 
 
@@ -67,7 +80,7 @@ def constraint_share(positives: Given) -> Reals:
     if not ((f > 0) & (f < 1)).all():
         wrong = f[~((f > 0) & (f < 1))].flat[0]
         raise InputError(f"the fraction of positive constraints lies between 0 and 1, not at {wrong:g}")
-    rare = np.minimum(f, 1 - f)  # 1 − f has the threshold −t and the same g*, so t ≥ 0 is enough
+    rare = np.minimum(f, 1 - f)  # the fraction 1 − f has the threshold −t and the same g*, so t ≥ 0 is enough
     log_odds = np.log1p(-rare) - np.log(rare)
     t = np.interp(log_odds, _LOG_ODDS, _THRESHOLDS)
     for _ in range(NEWTON_STEPS):
@@ -85,7 +98,7 @@ def constraint_positives(share: Given) -> Reals:
     The relative error is below 1e-12.
 
     Args:
-        share: g*, above 0; from ½ on, every fraction has enough freedom.
+        share: g*, above 0. With a share of ½ or more, every fraction has enough freedom.
 
     Returns:
         f, above 0 and at most ½; ½ where the share is ½ or more.
@@ -153,6 +166,7 @@ def freedom_key_width(
     >>> freedom_key_width(items=512, relations=512, d_model=64, heads=2)
     21
     """
+    check_numbers(d_model=d_model, heads=heads)
     needed = float(freedom_needed(items=items, relations=relations, heads=heads))
     if Shape(d_model=d_model, heads=heads, key_width=d_model, key_heads=key_heads).freedom < needed:
         return None
@@ -167,7 +181,7 @@ def freedom_key_width(
 def freedom_split(
     *, items: int, relations: int, d_model: int, heads: Sequence[int] | None = None
 ) -> tuple[int, int] | None:
-    """The split with the smallest key budget by the degrees-of-freedom law; of equal ones, that with fewer heads.
+    """The split with the smallest key budget by the degrees-of-freedom law; of equal budgets, the one with fewer heads.
 
     Args:
         items: m.

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from manyheads.errors import InputError
+from manyheads.numbers import check_numbers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +24,7 @@ class Shape:
         key_heads: Number of key heads; it divides `heads`. None stands for `heads`.
 
     Raises:
-        InputError: A size is below 1, or the key heads do not divide the query heads.
+        InputError: A size is outside its range, or the key heads do not divide the query heads.
 
     >>> Shape(d_model=64, heads=8, key_width=16, key_heads=2).key_budget
     32
@@ -35,12 +36,11 @@ class Shape:
     key_heads: int | None = None  # None: as many as heads
 
     def __post_init__(self) -> None:
-        for name in ("d_model", "heads", "key_width"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} must be at least 1, not {getattr(self, name)}")
+        check_numbers(d_model=self.d_model, heads=self.heads, key_width=self.key_width, key_heads=self.key_heads)
+        check_numbers(key_budget=self.query_budget)
         if self.key_heads is None:
             object.__setattr__(self, "key_heads", self.heads)
-        if self.groups < 1 or self.heads % self.groups:
+        if self.heads % self.groups:
             raise InputError(f"{self.heads} heads cannot share {self.key_heads} key heads evenly")
 
     @property
@@ -55,7 +55,7 @@ class Shape:
 
     @property
     def key_budget(self) -> int:
-        """D_K = key_heads · key_width: a key cache stores this many numbers for each position."""
+        """D_K = key_heads · key_width: the number of numbers that a key cache stores for each position."""
         return self.groups * self.key_width
 
     @property
@@ -76,7 +76,14 @@ class Shape:
         return d * width + (d * width - width**2) / sharing
 
     def multiply_adds(self, context_length: int) -> int:
-        """Multiply-adds for one context of length ℓ: ℓ·d_model·(D_Q + D_K) to project and ℓ²·D_Q to score."""
+        """Multiply-adds for one context: ℓ·d_model·(D_Q + D_K) for the projections and ℓ²·D_Q for the scores.
+
+        Args:
+            context_length: ℓ, the number of items in the context.
+
+        Returns:
+            The number of multiply-adds.
+        """
         return context_length * self.parameters + context_length**2 * self.query_budget
 
 
@@ -95,7 +102,7 @@ class Architecture:
         source: The publication or file that states these numbers.
 
     Raises:
-        InputError: A size is below 1, or the key heads do not divide the query heads.
+        InputError: A size is outside its range, or the key heads do not divide the query heads.
     """
 
     name: str
@@ -108,9 +115,7 @@ class Architecture:
     source: str
 
     def __post_init__(self) -> None:
-        for field in ("layers", "vocabulary"):
-            if getattr(self, field) < 1:
-                raise InputError(f"{self.name} says that it has {getattr(self, field)} {field}")
+        check_numbers(layers=self.layers, vocabulary=self.vocabulary)
         _ = self.shape  # Shape checks the other sizes
 
     @property
@@ -121,12 +126,19 @@ class Architecture:
 
 @dataclass(frozen=True)
 class Neighbour:
-    """A quantity of another paper at one shape, for comparison: its task and conditions differ from those here."""
+    """A quantity of another paper at one shape, for comparison: its task and conditions differ from those here.
+
+    Attributes:
+        work: The other paper.
+        quantity: The name of the quantity.
+        condition: The condition under which that paper states it.
+        value: The number; infinite if it is beyond float64.
+    """
 
     work: str
     quantity: str
     condition: str
-    value: float  # infinite where the number is beyond float64
+    value: float
 
 
 def neighbours(shape: Shape, *, context_length: int) -> list[Neighbour]:
@@ -139,6 +151,7 @@ def neighbours(shape: Shape, *, context_length: int) -> list[Neighbour]:
     Returns:
         One entry for each formula.
     """
+    check_numbers(context_length=context_length)
     heads, width = shape.heads, shape.key_width
     facts = 2.0 * shape.parameters  # bits
     return [

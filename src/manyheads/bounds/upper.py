@@ -21,7 +21,7 @@ def rank_one_key_budget(relations: Given) -> Reals:
     """D_K = m': one head of width 1 for each relation (i, j), with the score (x_p·x_i)·(x_q·x_j), rule max.
 
     Proved for every graph, without a constant: on rows of length 1 the score of (i, j) is 1. Every other pair has a
-    smaller score, unless two rows are equal or opposite. So a threshold between the two exists.
+    smaller score, unless two rows are equal or opposite. So a threshold between these scores exists.
     """
     return positive(relations, "relations") * 1.0
 
@@ -147,7 +147,7 @@ def background_share(*, heads: Given, context_length: Given) -> Reals:
 
 
 def background_deviation(*, heads: Given, context_length: Given, items: Given, constant: Given = 1.0) -> Reals:
-    """Eq. 13: c/ℓ·(√(h·ln m) + ln m), the deviation of that background from its mean, for all pairs, w.h.p."""
+    """Eq. 13: c/ℓ·(√(h·ln m) + ln m), the deviation of the sum of Eq. 14 from its mean: for all pairs, w.h.p."""
     log_m = np.log(positive(items, "items"))
     return (
         positive(constant, "constant")

@@ -10,17 +10,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from manyheads.bounds import freedom_key_width, paper_key_budget
+from manyheads.bounds import BitsPerWeight, bits_per_weight, freedom_key_width, paper_key_budget
 from manyheads.capacity.search import Bracket, Search
 from manyheads.capacity.thresholds import Goal, Point, Threshold, points, threshold
 from manyheads.errors import InputError
+from manyheads.identity import normalise_numbers
 from manyheads.layer.rules import MAX, Rule
+from manyheads.numbers import check_numbers
 from manyheads.sweep import LayerTrainer, Record, Store, SweepProgress, Workers, sweep, threads
 from manyheads.training.protocol import Protocol, step_limit
 from manyheads.training.run import Run, shared_fields
 from manyheads.training.task import Task
 
-REACH = 6  # the search gives up at this many times the larger of the predicted key budgets
+REACH = 6  # the search ends at this multiple of the larger predicted key budget
 
 Wanted = tuple[int, int, int]  # heads, key width, seed
 Status = Literal["measured", "at most", "none works", "undecided", "failed"]
@@ -28,9 +30,9 @@ Status = Literal["measured", "at most", "none works", "undecided", "failed"]
 
 @dataclass(frozen=True)
 class Budget:
-    """The limits of a measurement. A measurement that reaches one is incomplete; the same measurement goes on later.
+    """The limits of a measurement. A measurement that reaches a limit is incomplete; the same call continues it later.
 
-    Args:
+    Attributes:
         runs: The most runs that are newly trained, at least 1; None: no limit.
         seconds: The longest time, above 0; None: no limit.
     """
@@ -39,15 +41,32 @@ class Budget:
     seconds: float | None = None
 
     def __post_init__(self) -> None:
-        if self.runs is not None and self.runs < 1:
-            raise InputError(f"a budget of runs is at least 1, not {self.runs}")
-        if self.seconds is not None and not self.seconds > 0:
-            raise InputError(f"a budget of time is more than 0 seconds, not {self.seconds:g}")
+        normalise_numbers(self)
 
 
 @dataclass(frozen=True)
 class Capacity:
-    """D_K* of a task, the points it rests on, and the number of runs it took."""
+    """D_K* of a task, the points that decide it, and the number of runs that it took.
+
+    Attributes:
+        task: The task.
+        rule: The rule that joins the heads.
+        protocol: The constants of training.
+        goal: The score that counts as working.
+        seeds: The number of seeds at a point.
+        threshold: D_K* and h* with their ranges.
+        curve: All points that have every seed.
+        runs: The number of runs of the search. Runs that were in the store before are included.
+        filled: The number of further runs for the curve.
+        grid: The number of runs that a grid would take: all head counts at all key widths up to the largest budget
+            tried.
+        unscored: The number of runs without a score (diverged, failed, quarantined).
+        complete: False if the budget ended the search, or all runs failed.
+        failed: The number of runs that failed or whose worker died. They say nothing about their points.
+        failure: The reason of the first failed run; None if no run failed.
+        failed_budgets: The key budgets of the points that have failed runs.
+        notes: What a user should know about the store: an upgrade, damaged rows.
+    """
 
     task: Task
     rule: Rule
@@ -56,15 +75,15 @@ class Capacity:
     seeds: int
     threshold: Threshold
     curve: tuple[Point, ...]
-    runs: int  # runs of the search, also those that were stored before
-    filled: int  # further runs for the curve
-    grid: int  # runs of a grid: all head counts at all key widths up to the largest budget tried
-    unscored: int  # runs without a score (diverged, failed, quarantined)
-    complete: bool  # False if the budget ended the search, or all runs failed
-    failed: int = 0  # runs that failed or whose worker died: they say nothing about their points
-    failure: str | None = None  # the reason of the first of them
-    failed_budgets: tuple[int, ...] = ()  # the key budgets of points that have such runs
-    notes: tuple[str, ...] = field(default=(), compare=False)  # about the store: brought up to date, damaged rows
+    runs: int
+    filled: int
+    grid: int
+    unscored: int
+    complete: bool
+    failed: int = 0
+    failure: str | None = None
+    failed_budgets: tuple[int, ...] = ()
+    notes: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def fields(self) -> dict[str, int | float | str]:
@@ -101,16 +120,31 @@ class Capacity:
         """h*."""
         return self.threshold.heads
 
+    @property
+    def bits_per_weight(self) -> BitsPerWeight | None:
+        """Bits per weight at D_K*, over the 2·d_model·D_K* weights of W_Q and W_K; None where nothing works."""
+        if self.key_budget is None:
+            return None
+        return bits_per_weight(self.task.graph, weights=2 * self.task.d_model * self.key_budget)
+
 
 @dataclass(frozen=True)
 class MeasureProgress:
-    """How far a measurement is, told whenever runs have ended."""
+    """The state of a measurement, reported whenever runs have ended.
 
-    trained: int  # newly, by this measurement
-    left: int  # about
-    brackets: Mapping[int, Bracket]  # by head count
+    Attributes:
+        trained: The number of runs that this measurement trained itself.
+        left: About the number of runs that are left.
+        brackets: The state of each head count.
+        points: The points with scores.
+        best: The smallest key budget that works so far; None if none does.
+    """
+
+    trained: int
+    left: int
+    brackets: Mapping[int, Bracket]
     points: tuple[Point, ...]
-    best: int | None  # the smallest key budget that works so far
+    best: int | None
 
 
 def measure(
@@ -141,7 +175,7 @@ def measure(
         rule: How the heads are joined.
         protocol: How each run is trained; None: `measure_protocol`.
         goal: When a point counts as working; None: a mean test F1 of at least 0.99.
-        budget: Where the measurement stops although it is not complete; None: nowhere.
+        budget: The limits of runs and time; None: no limit.
         workers: Where runs are trained; None: threads of this process, one a core.
         fill: Whether all head counts are trained below and above D_K* in the end, so that the curve shows them.
         progress: Called whenever runs have ended.
@@ -152,10 +186,14 @@ def measure(
     Raises:
         InputError: There is no head count or no seed, or the runs would have no score for this goal.
     """
-    seeds = range(seeds) if isinstance(seeds, int) else seeds
-    if not heads or not seeds or min(heads) < 1:
+    if not isinstance(seeds, Sequence):
+        check_numbers(seeds=seeds)
+        seeds = range(seeds)
+    if not heads or not seeds:
         raise InputError("a measurement needs at least one head count (1 or more) and one seed")
-    # a range stays a range: it can have more seeds than memory
+    check_numbers(head_counts=len(heads), seeds=len(seeds), heads=min(heads), seed=min(seeds))
+    check_numbers(heads=max(heads), seed=max(seeds))
+    # a range stays a range: its seeds are not listed
     seeds = seeds if isinstance(seeds, range) and seeds.step > 0 else sorted(set(seeds))
     heads, goal = sorted(set(heads)), goal or Goal()
     goal.check(task, rule)
@@ -202,9 +240,18 @@ def measure(
 
 
 def measure_protocol(task: Task, *, rule: Rule = MAX, goal: Goal | None = None, steps: int | None = None) -> Protocol:
-    """The protocol of a measurement: Table 2's step limit, and for exact recovery no early stop.
+    """The protocol of a measurement: the step limit of Table 2, and no early stop if the goal is exact recovery.
 
-    No validation F1 exceeds 1: with `stop_above` 1 a run goes on when the paper's early stop would end it.
+    No validation F1 exceeds 1. With `stop_above` 1 a run continues where the paper's early stop would end it.
+
+    Args:
+        task: The task.
+        rule: The rule that joins the heads.
+        goal: The goal; None: a mean test F1.
+        steps: The step limit; None: that of Table 2.
+
+    Returns:
+        The protocol.
     """
     limit = step_limit(items=task.items, d_model=task.d_model, rule=rule) if steps is None else steps
     return Protocol(steps=limit, stop_above=1.0 if goal is not None and goal.exact else Protocol.stop_above)
@@ -244,7 +291,7 @@ class _Measurement:
         self.deadline = None if budget.seconds is None else time.monotonic() + budget.seconds
 
     def run(self, search: Search, wishes: Callable[[], list[Wanted]]) -> bool:
-        """Sweep until there are no more wishes; False where the budget ends it before, or all runs so far failed."""
+        """Sweep until the search wants no more runs; False if the budget ends it earlier, or all runs so far failed."""
         while wanted := wishes():
             scores = self._sweep(search, {want: self.run_at(want) for want in wanted})
             search.tell(scores)
@@ -253,7 +300,7 @@ class _Measurement:
         return True
 
     def _sweep(self, search: Search, runs: Mapping[Wanted, Run]) -> dict[Wanted, float | None]:
-        """The score of every run that was done in time."""
+        """The score of every run that ended in time."""
         wants = {run.id: want for want, run in runs.items()}
         fresh: list[tuple[Wanted, float]] = []
 
@@ -294,5 +341,5 @@ class _Measurement:
 
 
 def _out_of_time(record: Record) -> bool:
-    """Cut short by the budget: such a run says nothing yet and is taken up again."""
+    """Whether the budget ended the run early. Such a run has no result yet and is trained again."""
     return record.status in ("cancelled", "timeout")

@@ -17,14 +17,24 @@ from manyheads.errors import InputError
 
 @dataclass(frozen=True)
 class Regression:
-    """y ≈ slope · x + intercept by least squares, with 95 % intervals."""
+    """y ≈ slope · x + intercept by least squares, with 95 % intervals.
+
+    Attributes:
+        slope: The slope.
+        slope_interval: The 95 % interval of the slope.
+        intercept: The intercept; 0 for a line through the origin.
+        intercept_interval: The 95 % interval of the intercept.
+        r_squared: 1 − residuals²/Σ(y − ȳ)², the usual R².
+        r_squared_uncentred: 1 − residuals²/Σy², often reported for a line through the origin.
+        points: The number of points.
+    """
 
     slope: float
     slope_interval: tuple[float, float]
     intercept: float
     intercept_interval: tuple[float, float]
-    r_squared: float  # 1 − residuals² / Σ(y − ȳ)², the usual one
-    r_squared_uncentred: float  # 1 − residuals² / Σy², often reported for a line through the origin
+    r_squared: float
+    r_squared_uncentred: float
     points: int
 
     def __call__(self, x: float) -> float:
@@ -33,7 +43,18 @@ class Regression:
 
 
 def regression_through_origin(x: Float[ndarray, " points"], y: Float[ndarray, " points"]) -> Regression:
-    """Least squares for y = slope · x."""
+    """Least squares for y = slope · x.
+
+    Args:
+        x: At least 2 numbers, not all zero.
+        y: As many numbers.
+
+    Returns:
+        The regression, with intercept 0.
+
+    Raises:
+        InputError: The numbers of x and y differ, there are fewer than 2 points, or every x is zero.
+    """
     _enough(x, y, least=2)
     slope = float(x @ y / (x @ x))
     residuals = y - slope * x
@@ -42,7 +63,18 @@ def regression_through_origin(x: Float[ndarray, " points"], y: Float[ndarray, " 
 
 
 def affine_regression(x: Float[ndarray, " points"], y: Float[ndarray, " points"]) -> Regression:
-    """Least squares for y = slope · x + intercept."""
+    """Least squares for y = slope · x + intercept.
+
+    Args:
+        x: At least 3 numbers, not all equal.
+        y: As many numbers.
+
+    Returns:
+        The regression.
+
+    Raises:
+        InputError: The numbers of x and y differ, there are fewer than 3 points, or all x are equal.
+    """
     _enough(x, y, least=3)
     from scipy.stats import linregress  # takes longer to import than the command line
 
@@ -81,7 +113,15 @@ def _r_squared(y: Float[ndarray, " points"], residuals: Float[ndarray, " points"
 
 @dataclass(frozen=True)
 class MeasuredProblem:
-    """One problem and its measured capacity."""
+    """One problem and its measured capacity.
+
+    Attributes:
+        items: m.
+        relations: m'.
+        d_model: Width of the embedding.
+        key_budget: D_K*, the smallest key budget that works.
+        heads: h*, the head count at D_K*.
+    """
 
     items: int
     relations: int
@@ -92,7 +132,14 @@ class MeasuredProblem:
 
 @dataclass(frozen=True)
 class MeasuredLaw:
-    """A law by regression: `quantity` ≈ slope · `against` (+ intercept)."""
+    """A law by regression: `quantity` ≈ slope · `against` (+ intercept).
+
+    Attributes:
+        quantity: The name of the quantity y.
+        against: The name of the quantity x.
+        through_origin: Whether the line goes through the origin.
+        regression: The numbers of the line.
+    """
 
     quantity: str
     against: str

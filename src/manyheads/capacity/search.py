@@ -52,11 +52,17 @@ def narrow(start: int, cap: Callable[[], int]) -> Narrowing:
 
 @dataclass(frozen=True)
 class Bracket:
-    """The state of one head count: the key width that it tries, between one that failed and one that passed."""
+    """The state of the search at one head count.
 
-    failed: int  # the largest failure below `passed`; 0 if none failed
-    passed: int | None  # the smallest that passed
-    looking: int | None  # None if the search of this head count has ended
+    Attributes:
+        failed: The largest key width that failed, below `passed`; 0 if none failed.
+        passed: The smallest key width that passed; None if none passed.
+        looking: The key width that is tried now; None if the search at this head count has ended.
+    """
+
+    failed: int
+    passed: int | None
+    looking: int | None
 
 
 @dataclass
@@ -173,7 +179,15 @@ class Search:
         return [point for point in self.points() if len(point.scores) == len(self.seeds)]
 
     def verdict(self, heads: int, width: int) -> bool | None:
-        """Whether the point passes; None if the missing seeds decide."""
+        """Whether a point passes.
+
+        Args:
+            heads: h.
+            width: d_k.
+
+        Returns:
+            True or False; None if the result depends on seeds that have no score yet.
+        """
         scores = self.scores.get((heads, width), {})
         # no score is above 1: the mean is at most this after all seeds
         attainable = sum(score or 0.0 for score in scores.values()) + len(self.seeds) - len(scores)
@@ -205,7 +219,7 @@ class Search:
                 del self._waiting[heads]
 
     def _begin(self) -> None:
-        """One head count after the other until a point works, then all others side by side."""
+        """Search one head count after the other until a point works, then all other head counts at once."""
         while self._queue and (self.best is not None or not self._waiting):
             heads = self._queue.popleft()
             if heads <= self._largest():

@@ -1,4 +1,4 @@
-"""What a store knows of capacities: its problems with their thresholds, and the experiments that share a law."""
+"""Capacities in a store: its problems with their thresholds, and the experiments whose problems share a law."""
 
 from __future__ import annotations
 
@@ -7,20 +7,28 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from manyheads.bounds import BitsPerWeight, bits_per_weight
 from manyheads.capacity.regression import MeasuredLaw, MeasuredProblem, law_regressions
 from manyheads.capacity.search import PROBE
 from manyheads.capacity.thresholds import Goal, Threshold, points, threshold
 from manyheads.problem.embedding import GIVEN
-from manyheads.problem.graph_kinds import graph_family
+from manyheads.problem.graph_kinds import GraphFamily, graph_family
 from manyheads.sweep import Record
 
-# the graph, what follows from its kind or from d_model, and how long is trained at which size (Table 2)
+# the graph, the fields that follow from its kind or from d_model, and the step limit of a size (Table 2)
 SIZES = ("items", "d_model", "graph", "degree", "positive_weight", "message_width", "initial_scale", "steps")
 
 
 @dataclass(frozen=True)
 class StoredProblem:
-    """Runs that differ in nothing but heads, key width and seed, and where they begin to work."""
+    """Runs that are equal except for heads, key width and seed, and the smallest shape that works.
+
+    Attributes:
+        fields: The fields that the runs share.
+        threshold: D_K* and h* of these runs.
+        seeds: The largest number of seeds at a point.
+        runs: The number of runs with a score.
+    """
 
     fields: dict[str, Any]
     threshold: Threshold
@@ -29,19 +37,33 @@ class StoredProblem:
 
     @property
     def experiment(self) -> dict[str, object]:
-        """What two problems must have in common for one law to go through both: all but the graph and the sizes."""
+        """The fields that must be equal in two problems of one law: all fields except the graph and the sizes."""
         return {name: value for name, value in self.fields.items() if name not in SIZES}
 
     @property
     def measured(self) -> MeasuredProblem | None:
-        """What a law can be fitted to; None where nothing works, or the graph is known by its fingerprint only."""
-        found, graph = self.threshold, str(self.fields["graph"])
-        if found.key_budget is None or found.heads is None or graph.startswith(GIVEN):
+        """The point for a law; None if no shape works, or if the graph is known by its fingerprint only."""
+        found, family = self.threshold, self._family
+        if found.key_budget is None or found.heads is None or family is None:
             return None
-        items, degree = self.fields["items"], self.fields["degree"]
-        drawn = graph in ("permutation", "regular")  # all other kinds are stored with their sizes
-        relations = items * degree if drawn else graph_family(graph).relations
-        return MeasuredProblem(items, relations, self.fields["d_model"], found.key_budget, found.heads)
+        return MeasuredProblem(family.items, family.relations, self.fields["d_model"], found.key_budget, found.heads)
+
+    @property
+    def bits_per_weight(self) -> BitsPerWeight | None:
+        """Bits per weight at D_K*; None where nothing works, or the graph is known by its fingerprint only."""
+        budget, family = self.threshold.key_budget, self._family
+        if budget is None or family is None:
+            return None
+        return bits_per_weight(family, weights=2 * self.fields["d_model"] * budget)
+
+    @property
+    def _family(self) -> GraphFamily | None:
+        graph, items = str(self.fields["graph"]), self.fields["items"]
+        if graph.startswith(GIVEN):
+            return None
+        # kinds other than these two are stored with their sizes
+        sizes = {"permutation": f":{items}", "regular": f":{items}:{self.fields['degree']}"}
+        return graph_family(graph + sizes.get(graph, ""))
 
 
 def stored_problems(records: Sequence[Record], goal: Goal) -> list[StoredProblem]:
@@ -70,14 +92,14 @@ def stored_problems(records: Sequence[Record], goal: Goal) -> list[StoredProblem
 def _problem(fields: dict[str, Any], scores: list[tuple[int, int, int, float]], goal: Goal) -> StoredProblem:
     made = points(scores)
     seeds = max(len(point.scores) for point in made)
-    # a point that a measurement gave up after its probing seeds has no interval to speak of
+    # a measurement may stop a point after its probing seeds: the interval of such a point is too wide to use
     full = [point for point in made if len(point.scores) > PROBE or len(point.scores) == seeds]
     return StoredProblem(fields, threshold(full, target=goal.target), seeds, len(scores))
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """Problems that differ in nothing but their graphs and sizes, and the laws through them.
+    """Problems that differ only in their graphs and sizes, and the laws through them.
 
     Attributes:
         differs: The fields, with their values, in which it differs from the store's other experiments.
@@ -96,7 +118,14 @@ class Experiment:
 
 
 def experiments(found: Sequence[StoredProblem]) -> list[Experiment]:
-    """The problems by experiment: a law through two rules, or two lengths of contexts, would be a law of neither."""
+    """Group problems by experiment. One law holds for one rule and one context length, not for several together.
+
+    Args:
+        found: The problems of a store.
+
+    Returns:
+        The experiments, each with the laws through its problems.
+    """
     grouped: dict[str, list[StoredProblem]] = {}
     for problem in found:
         grouped.setdefault(json.dumps(problem.experiment, sort_keys=True), []).append(problem)

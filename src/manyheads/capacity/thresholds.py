@@ -29,14 +29,14 @@ class Scored(Protocol):
     """The result of a run: a record of a store, or a row of the paper."""
 
     def score(self, name: str) -> float | int | None:
-        """A score by its name; None where it was not measured."""
+        """A score by its name; None if it was not measured."""
 
 
 @dataclass(frozen=True)
 class Goal:
     """A mean test F1, or exact recovery: at least half of the seeds decide all items² pairs right.
 
-    Args:
+    Attributes:
         exact: Whether the goal is exact recovery.
         micro_f1: The mean test F1 that counts as working, in (0, 1]; without effect if `exact`.
 
@@ -59,6 +59,10 @@ class Goal:
     def check(self, task: Task, rule: Rule) -> None:
         """Refuse a task or a rule whose runs have no score for this goal.
 
+        Args:
+            task: The task.
+            rule: The rule that joins the heads.
+
         Raises:
             InputError: The task is the value channel, or the goal is exact and the rule decides no single pair.
         """
@@ -68,7 +72,14 @@ class Goal:
             raise InputError(f"exact recovery is decided pair by pair, which the rule {rule} does not allow")
 
     def score(self, outcome: Scored) -> float | None:
-        """The score of one run: its F1, or 1.0 for exact recovery and 0.0 without; None if it was not measured."""
+        """The score of one run.
+
+        Args:
+            outcome: The result of the run.
+
+        Returns:
+            The test F1; for exact recovery 1.0 if every pair is right and 0.0 if not; None if it was not measured.
+        """
         if not self.exact:
             return outcome.score("micro_f1")
         errors = outcome.score("exact_errors")
@@ -80,11 +91,17 @@ class Goal:
 
 @dataclass(frozen=True)
 class Point:
-    """The scores of one (heads, key_width), one a seed; a seed without a score is absent, not zero."""
+    """The scores of one (heads, key_width). A seed without a score is absent, not zero.
+
+    Attributes:
+        heads: h.
+        key_width: d_k.
+        scores: Pairs (seed, score), sorted by seed.
+    """
 
     heads: int
     key_width: int
-    scores: tuple[tuple[int, float], ...]  # (seed, score), sorted by seed
+    scores: tuple[tuple[int, float], ...]
 
     def __post_init__(self) -> None:
         seeds = [seed for seed, _ in self.scores]
@@ -135,7 +152,17 @@ def _quantile(freedom: int) -> float:
 
 
 def points(scores: Iterable[tuple[int, int, int, float]]) -> list[Point]:
-    """Points from (heads, key_width, seed, score), sorted by key budget, then heads."""
+    """Points from (heads, key_width, seed, score), sorted by key budget, then heads.
+
+    Args:
+        scores: Tuples (heads, key_width, seed, score).
+
+    Returns:
+        A point for each (heads, key_width).
+
+    Raises:
+        InputError: A seed occurs twice at a point, or a score is not finite.
+    """
     grouped: dict[tuple[int, int], list[tuple[int, float]]] = {}
     for heads, key_width, seed, score in scores:
         grouped.setdefault((heads, key_width), []).append((seed, score))
@@ -145,14 +172,24 @@ def points(scores: Iterable[tuple[int, int, int, float]]) -> list[Point]:
 
 @dataclass(frozen=True)
 class Threshold:
-    """The key budget and head count at which the score reaches the target; None if no tested point reaches it."""
+    """The key budget and head count at which the score reaches the target. A number is None if no tested point reaches
+    it.
 
-    key_budget: int | None  # central: the mean reaches the target
-    low: int | None  # optimistic: the upper end of the interval does
-    high: int | None  # conservative: the lower end of the interval does
-    heads: int | None  # h*, the head count at the central value
-    heads_low: int | None  # the smallest head count not significantly different from h*
-    heads_high: int | None  # the largest
+    Attributes:
+        key_budget: D_K*, central: the mean score reaches the target.
+        low: D_K*, optimistic: the upper end of the interval reaches the target.
+        high: D_K*, conservative: the lower end of the interval reaches the target.
+        heads: h*, the head count at the central value.
+        heads_low: The smallest head count that is not significantly different from h*.
+        heads_high: The largest head count that is not significantly different from h*.
+    """
+
+    key_budget: int | None
+    low: int | None
+    high: int | None
+    heads: int | None
+    heads_low: int | None
+    heads_high: int | None
 
     @property
     def key_width(self) -> int | None:
@@ -166,6 +203,9 @@ def threshold(points: Sequence[Point], *, target: float = TARGET) -> Threshold:
     Args:
         points: The tested points; a point without scores does not count.
         target: The mean score that counts as working.
+
+    Returns:
+        The threshold. Its numbers are None if no point reaches the target.
     """
     scored = [point for point in points if point.scores]
     best = _best([point for point in scored if point.mean >= target])
@@ -190,7 +230,7 @@ def _best(passing: Sequence[Point]) -> Point | None:
 
 
 def _retained(points: Sequence[Point], best: Point) -> set[int]:
-    """Head counts with a tested D_K within 10 % of D_K* that a paired t-test does not tell from h*."""
+    """Head counts with a tested D_K within 10 % of D_K* that do not differ from h* by a paired t-test."""
     pool = [point for point in points if abs(point.key_budget - best.key_budget) <= POOL * best.key_budget]
     return {best.heads} | {point.heads for point in pool if not differs(point, best)}
 

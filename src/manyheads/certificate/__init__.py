@@ -33,8 +33,8 @@ def certify(
         layer: The layer to judge.
         problem: The graph to recognise and the rows of its items, as wide as the layer reads.
         context_length: For the rule softmax: the number of items in a context, or the least and the greatest number.
-            The other rules are blind to the context, so their certificates cover every length whatever is given.
-        progress: Called with the work done and the work in all.
+            The other rules are blind to the context: their certificates cover every length, and ignore this argument.
+        progress: Called with the amount of work done and the amount of all work.
 
     Returns:
         The verdict with its evidence. A layer that fails is a result, not an error.

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
+from manyheads.bounds.graph_counts import BitsPerWeight, bits_per_weight
 from manyheads.layer.layer import Layer
 from manyheads.layer.rules import Rule
 from manyheads.problem.graph import Graph
@@ -20,13 +21,23 @@ Verdict = Literal["holds", "refuted", "not proved"]
 
 @dataclass(frozen=True)
 class Witness:
-    """A pair that the layer gets wrong; under softmax with a context (source first) in which it does."""
+    """A pair that the layer gets wrong. Under softmax it comes with a context in which the layer gets the pair wrong.
+
+    Attributes:
+        source: The pair's source.
+        target: The pair's target.
+        labels: The names of source and target.
+        is_relation: Whether the pair is a relation of the graph.
+        score: The layer's own score of the pair in that context.
+        context: The items of the context, the source first; None for rules blind to the context.
+        context_labels: The names of the items of the context.
+    """
 
     source: int
     target: int
     labels: tuple[str, str]
     is_relation: bool
-    score: float  # the layer's own score of the pair in that context
+    score: float
     context: tuple[int, ...] | None = None
     context_labels: tuple[str, ...] | None = None
 
@@ -49,8 +60,29 @@ class Certificate:
     """Proof that a layer recognises a graph in every context, or a pair that it gets wrong, or neither.
 
     For the rules blind to the context, `window` is exact up to rounding, and the certificate covers every context of
-    every length (`context_lengths` is None). Under softmax it covers the contexts with lengths in that range. There
+    every length (`context_lengths` is None). Under softmax it covers the contexts with lengths in a range, and
     window and margin come from proved bounds: every threshold in the window works, and others may work as well.
+
+    Attributes:
+        verdict: "holds", "refuted" or "not proved".
+        reason: The verdict in one sentence.
+        rule: The layer's rule.
+        items: m.
+        relations: m'.
+        d_model: Width of the embedding.
+        heads: h.
+        key_width: d_k.
+        context_lengths: The least and the greatest length of a context; None: every length.
+        threshold: τ, the layer's threshold.
+        margin: Smallest signed distance of a score from the threshold, over all pairs.
+        normalised_margin: margin/(‖W_Q‖_F·‖W_K‖_F·max‖x‖²), the γ of the lower bounds; NaN for zero weights.
+        window: (low, high): every threshold from low to just below high works; none works if low ≥ high.
+        rounding: Bound on the rounding error of the margin; for a refuted layer, of the witness's score.
+        missed: Number of relations that are wrong (softmax: a lower bound).
+        false_pairs: Number of other pairs that are wrong (softmax: a lower bound).
+        open_pairs: Number of pairs neither proved nor refuted.
+        witness: A pair that is wrong, or None.
+        bits_per_weight: Of the graph's family, over the weights of W_Q and W_K.
     """
 
     verdict: Verdict
@@ -63,14 +95,15 @@ class Certificate:
     key_width: int
     context_lengths: tuple[int, int] | None
     threshold: float
-    margin: float  # smallest signed distance of a score from the threshold, over all pairs
-    normalised_margin: float  # margin / (‖W_Q‖_F·‖W_K‖_F·max‖x‖²), the γ of the lower bounds; NaN for zero weights
-    window: tuple[float, float]  # every threshold from low to just below high works; none if low ≥ high
-    rounding: float  # bound on the rounding error of the margin; for a refuted layer, of the witness's score
-    missed: int  # relations that are wrong (softmax: a lower bound)
-    false_pairs: int  # other pairs that are wrong (softmax: a lower bound)
-    open_pairs: int  # pairs neither proved nor refuted
+    margin: float
+    normalised_margin: float
+    window: tuple[float, float]
+    rounding: float
+    missed: int
+    false_pairs: int
+    open_pairs: int
     witness: Witness | None
+    bits_per_weight: BitsPerWeight
 
     @property
     def holds(self) -> bool:
@@ -82,7 +115,7 @@ class Certificate:
         return _plain(asdict(self))
 
     def rows(self) -> list[tuple[str, str]]:
-        """The evidence for a person: a name and a text for each matter."""
+        """The evidence for people: pairs of a name and a text."""
         low, high = self.window
         heads = f"{self.heads} head{'' if self.heads == 1 else 's'}"
         rows = [
@@ -92,6 +125,7 @@ class Certificate:
             ("threshold", f"{self.threshold:.6g}, window {low:.6g} … {high:.6g}{'' if low < high else ' (empty)'}"),
             ("margin", f"{self.margin:.3g} (normalised {self.normalised_margin:.3g}), rounding {self.rounding:.2g}"),
             ("pairs", f"{self.missed} missed, {self.false_pairs} false, {self.open_pairs} open of {self.items**2}"),
+            ("bits per weight", str(self.bits_per_weight)),
         ]
         if self.witness is not None:
             source, target = self.witness.labels
@@ -102,8 +136,8 @@ class Certificate:
         return rows
 
     def lines(self) -> list[str]:
-        """The certificate for a person: the verdict, and a line for each matter."""
-        return [f"{self.verdict}: {self.reason}", *(f"{name:<11}{text}" for name, text in self.rows())]
+        """The certificate for people: the verdict, and one line for each piece of evidence."""
+        return [f"{self.verdict}: {self.reason}", *(f"{name:<17}{text}" for name, text in self.rows())]
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
@@ -116,7 +150,7 @@ class Certificate:
 
 
 def conclude(layer: Layer, problem: Problem, lengths: tuple[int, int] | None, evidence: Evidence) -> Certificate:
-    """Draw the verdict from the evidence."""
+    """Decide the verdict by the evidence."""
     margin = min(evidence.high - layer.threshold, layer.threshold - evidence.low)
     verdict, reason = _verdict(evidence, margin, problem.graph)
     return Certificate(
@@ -138,6 +172,7 @@ def conclude(layer: Layer, problem: Problem, lengths: tuple[int, int] | None, ev
         false_pairs=evidence.false_pairs,
         open_pairs=evidence.open_pairs,
         witness=evidence.witness,
+        bits_per_weight=bits_per_weight(problem.graph, weights=layer.weights),
     )
 
 
@@ -149,15 +184,15 @@ def calibrate(layer: Layer, certificate: Certificate) -> Layer:
         certificate: Its certificate.
 
     Returns:
-        The layer with the new threshold, or the layer itself where the window is empty. A graph without relations, or
-        with all of them, has a window without an end on one side: the threshold is then one past its other end.
+        The layer with the new threshold, or the layer itself if the window is empty. A graph without relations, or
+        with all relations, has a window that is infinite on one side: the threshold is then 1 from its finite end.
     """
     low, high = certificate.window
     return replace(layer, threshold=middle(low, high)) if low < high else layer
 
 
 def middle(low: float, high: float) -> float:
-    """The middle of a window; where one side has no end, one past the other end."""
+    """The middle of a window; if one side is infinite, the number at distance 1 from the finite end."""
     if math.isinf(low) or math.isinf(high):
         return high - 1 if math.isinf(low) else low + 1
     return (low + high) / 2

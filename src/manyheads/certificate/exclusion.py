@@ -35,7 +35,7 @@ from manyheads.problem.problem import Problem
 NEWTON_STEPS = 200
 CG_STEPS = 80
 FEW_PAIRS_STEP = 30  # where a small problem is open after this step, a proof by few pairs is looked for
-LONGEST_STEP = 64  # times the Newton step: where a form separates, the loss falls for ever
+LONGEST_STEP = 64  # times the Newton step: if a form separates, the loss falls without end
 SMALL = 128  # items, up to which a proof by few pairs is looked for
 BLOCK = 1 << 16  # scores of a block of rows: few enough for the cache
 SAFE_SHARE = 0.5  # a proof is accepted where rounding can take at most this part of every entry
@@ -48,13 +48,15 @@ class Exclusion:
     """The answer to: can one head of any width hold this graph over this embedding?
 
     Attributes:
-        verdict: "excluded" (no head can, proved), "held" (a head of width d_model does, certified), or "undecided".
+        verdict: "excluded" (proved: no head can), "held" (certified: a head of width d_model does), or "undecided".
         matrix: The proof M of an exclusion, else None.
         share: The largest part of an entry of M that the check's correction can take; below 1 it is a proof.
         layer: A layer of one head that holds the graph, else None.
         certificate: The certificate of that layer.
         steps: Newton steps of the search.
         seconds: Wall time of the search and of its check.
+        reason: The verdict in one sentence.
+        items, relations, d_model: The sizes of the problem: m, m' and the width of the embedding.
     """
 
     verdict: Decision
@@ -146,7 +148,7 @@ def _few_pairs(problem: Problem) -> Float64[ndarray, "items items"] | None:
     equations = np.vstack([forms, signs, np.ones(items**2)])
     wanted = np.zeros(len(equations))
     wanted[-1] = 1
-    # a random cost has one corner as its only best solution
+    # with a random cost, a single corner is the best solution
     cost = np.random.default_rng(0).random(items**2)
     found = linprog(cost, A_eq=equations, b_eq=wanted, method="highs-ds")
     if found.x is None:
@@ -191,8 +193,8 @@ class _Search:
     def look(self) -> tuple[int, int]:
         """Slopes and curvature at the current scores; how many pairs are wrong, and how many signs M lacks.
 
-        M is the matrix of slopes, moved onto XᵀMX = 0 and ΣM = 0: first by its part along the forms, then along what
-        the constant 11ᵀ has outside of them.
+        M is the matrix of slopes, moved onto XᵀMX = 0 and ΣM = 0: by its part along the forms, then along the part
+        of the constant 11ᵀ that is no form.
         """
         items, sums = self.problem.items, self.basis.sum(axis=0)
         parts = list(self.pool.map(self._slopes, self.blocks))
@@ -236,7 +238,7 @@ class _Search:
         return Layer(query[None], key[None], self.threshold)
 
     def reason(self, wrong: int, lacking: int) -> str:
-        """Why neither proof was found."""
+        """The reason why neither proof was found."""
         if self.rank < self.problem.d_model:
             return (
                 f"the embedding has rank {self.rank}, less than its width {self.problem.d_model}: "
@@ -282,7 +284,7 @@ class _Search:
         for _ in range(CG_STEPS):
             bent_form, bent_threshold = self._bend(move_form, move_threshold)
             curvature = float(np.sum(move_form * bent_form)) + move_threshold * bent_threshold
-            if not curvature > 0:  # single precision has lost it: the direction so far must do
+            if not curvature > 0:  # single precision allows no further progress: use the direction so far
                 break
             length = size / curvature
             form, threshold = form + length * move_form, threshold + length * move_threshold
@@ -322,7 +324,7 @@ class _Search:
         return moves
 
     def _loss_at(self, length: float, moves: Float64[ndarray, "items _"]) -> float:
-        """The total loss after so much of a step."""
+        """The total loss after a part of a step."""
 
         def part(rows: slice) -> float:
             margins = self._signed(self.scores[rows] + length * moves[rows], rows)

@@ -9,8 +9,8 @@ matrix M − X·C·Xᵀ − c·11ᵀ meets them exactly, where
 
     c = (e − sᵀG⁻¹EG⁻¹s) / (m² − (sᵀG⁻¹s)²),    C = G⁻¹(E − c·ssᵀ)G⁻¹.
 
-So M proves the exclusion if |x_iᵀCx_j + c| < |M_ij| for all pairs. The bounds below include every rounding error. They
-know nothing of how M was found.
+So M proves the exclusion if |x_iᵀCx_j + c| < |M_ij| for all pairs. The bounds below include every rounding error. The
+method that found M does not matter.
 
 Some exclusions have no M without zeros: a form separates some pairs and puts all others on the threshold. Then a few
 pairs alone prove it, and their numbers are found again in exact fractions (`few_pairs_prove`).
@@ -29,7 +29,7 @@ from manyheads.problem.graph import Graph
 
 norm = np.linalg.norm
 BLOCK = 1 << 20  # numbers of a block of rows
-MOST_PAIRS = 102  # of a proof by few pairs: fractions of more take minutes
+MOST_PAIRS = 102  # most pairs of a proof by few pairs: with more, exact fractions take minutes
 
 
 def correction_share(
@@ -51,7 +51,7 @@ def correction_share(
         return np.inf
     up = 1 + gamma(16 * (items + d_model) + 64)  # for the rounding of the bounds, which are sums of positive numbers
     size = np.abs(x)
-    # |XᵀMX| as computed, and what rounding can have hidden of it; the same for ΣM
+    # |XᵀMX| as computed, plus the bound on its rounding error; the same for ΣM
     products, sizes, total, total_size = np.zeros((d_model, d_model)), np.zeros((d_model, d_model)), 0.0, 0.0
     step = max(1, BLOCK // items)
     for start in range(0, items, step):
@@ -114,7 +114,7 @@ def few_pairs_prove(
 ) -> bool:
     """Whether numbers on the pairs where M is not zero, in exact fractions, prove the exclusion.
 
-    The numbers solve Σ M_ij·(x_i⊗x_j) = 0 and ΣM = 0. They are a proof if the solution is unique but for a factor, and
+    The numbers solve Σ M_ij·(x_i⊗x_j) = 0 and ΣM = 0. They are a proof if the solution is unique up to a factor, and
     has the signs of a proof on every one of these pairs.
     """
     sources, targets = np.nonzero(matrix)
@@ -134,7 +134,7 @@ def few_pairs_prove(
 
 
 def _null_vector(equations: list[list[Fraction]]) -> list[Fraction] | None:
-    """The solution of homogeneous equations that is unique but for a factor, by elimination; None where it is not."""
+    """The solution of homogeneous equations, by elimination; None if it is not unique up to a factor."""
     width, pivots, row = len(equations[0]), [], 0
     for column in range(width):
         best = next((k for k in range(row, len(equations)) if equations[k][column]), None)

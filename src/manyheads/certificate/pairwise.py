@@ -25,7 +25,7 @@ def examine_pairs(
 ) -> Evidence:
     """Score all ordered pairs, one square tile at a time, and compare each score with the threshold.
 
-    A pair has the same score in every context that holds it, so one comparison decides all of them (the paper's
+    A pair has the same score in every context that holds it, so one comparison decides all contexts (the paper's
     monotonicity). A pair is proved if its distance from the threshold exceeds its rounding bound. It is refuted if it
     is wrong by more than twice the bound: once for the arithmetic here, once for the layer's own.
     """
@@ -128,7 +128,7 @@ def _judge(
     distance[edges] *= -1
     bounds = row_bounds[:, None]
     unclear = np.flatnonzero(np.abs(distance).min(axis=1) <= 2 * row_bounds)
-    if unclear.size:  # too close for the bound of the whole row: take each pair's own bound
+    if unclear.size:  # the bound of the whole row does not decide these pairs: take each pair's own bound
         bounds = np.repeat(bounds, width, axis=1)
         for row in unclear:
             errors = projection.score_errors(corner[0] + int(row))[:, corner[1] : corner[1] + width]

@@ -13,6 +13,7 @@ from numpy import ndarray
 from manyheads._native import multiply
 from manyheads.layer.layer import Layer
 from manyheads.layer.rules import gamma
+from manyheads.numbers import require_memory
 
 TINY = 2.0**-1074  # a float64 operation with a subnormal result is off by at most half of this
 BLOCK = 1 << 18  # numbers in one block of rows or one square tile; they fit into the cache
@@ -73,7 +74,7 @@ class Projection:
         return self._bound(a, alpha, self.key_norms, self.key_errors)
 
     def row_errors(self) -> Float64[ndarray, "heads items"]:
-        """The same for every source and its worst target: quick, but loose where one key is far longer than others."""
+        """The same bound for every source and its worst target: quick, but loose if one key is very long."""
         b, beta = self.key_norms.max(axis=1, keepdims=True), self.key_errors.max(axis=1, keepdims=True)
         return self._bound(self.query_norms, self.query_errors, b, beta)
 
@@ -102,6 +103,8 @@ class Projection:
 
 def project(layer: Layer, embedding: Float[ndarray, "items d_model"]) -> Projection:
     """The layer's queries and keys of every item. Blocks of rows avoid a second copy of the embedding."""
+    needed = 24 * layer.key_budget * (len(embedding) + layer.d_model)
+    require_memory(needed, f"a certificate for a key budget of {layer.key_budget:,} and {len(embedding):,} items")
     queries, query_norms, query_errors = _side(layer.query, embedding)
     keys, key_norms, key_errors = _side(layer.key, embedding)
     return Projection(

@@ -14,7 +14,7 @@ from typing import Any
 import tyro
 
 from manyheads.cli.commands import COMMANDS, QUESTIONS, command_class
-from manyheads.cli.option_errors import explain, unknown_word
+from manyheads.cli.option_errors import check_options, explain, unknown_word
 from manyheads.cli.render.answer import Answer, Command, json_value, rendered
 from manyheads.errors import InputError
 
@@ -23,7 +23,8 @@ heads should its key budget be split?
 
 Every command prints a table, or JSON with --json, and exits with 0 for yes,
 1 for no (any verdict but "holds"), 2 for bad input and 130 after Ctrl-C.
-`manyheads COMMAND --help` explains a command, `manyheads --version` this."""
+`manyheads COMMAND --help` explains a command, and `manyheads --version`
+prints the version."""
 MARKERS = (tyro.conf.FlagCreatePairsOff, tyro.conf.DisallowNone)
 
 
@@ -31,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command.
 
     Args:
-        argv: The words after `manyheads`; those of this process where None.
+        argv: The words after `manyheads`; None: the words of this process.
 
     Returns:
         The exit code: 0 for yes, 1 for no, 2 for bad input, 130 after Ctrl-C.
@@ -59,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parse(argv: Sequence[str]) -> Command:
-    """The command that the words name, with its options; words that name none are refused in one sentence."""
+    """The command that the words name, with its options. An unknown command is refused in one sentence."""
     name, *words = argv or [""]
     names = list(COMMANDS)
     if name in ("-h", "--help"):
@@ -78,15 +79,17 @@ def _parse(argv: Sequence[str]) -> Command:
 
 
 def _options(name: str, words: Sequence[str]) -> Command:
-    """The command with its options; where tyro refuses them, one sentence takes the place of its box."""
+    """The command with its options. If tyro refuses them, one sentence replaces tyro's box of text."""
     kind, refusal = command_class(name), io.StringIO()
     try:
         with contextlib.redirect_stderr(refusal):
-            return tyro.cli(kind, prog=f"manyheads {name}", args=list(words), config=MARKERS)
+            command: Command = tyro.cli(kind, prog=f"manyheads {name}", args=list(words), config=MARKERS)
     except SystemExit as stop:
         if stop.code in (0, None):
             raise
         raise InputError(explain(name, kind, words, refusal.getvalue())) from None
+    check_options(command)
+    return command
 
 
 def _show_commands(prog: str, names: Sequence[str], description: str) -> None:

@@ -1,4 +1,4 @@
-"""Option errors: one sentence with the nearest valid word where the parser refuses the words of a command."""
+"""Option errors: one sentence with the nearest valid word, if the parser refuses the words of a command."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 import tyro
 
+from manyheads.numbers import check_number
+
 NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?|[-+]?(inf|nan)")
+MOST_DIGITS = 400  # of a number in words; Python reads 4,300
 MOST_CHOICES = 12  # of a list in a sentence
 
 
@@ -24,8 +27,8 @@ class Option:
         names: The ways to write it, e.g. ("--output", "-o"); of a place, its name in the help text.
         placed: Whether it is a place, not an option.
         types: The types that a value can have; (bool,) for an option without a value.
-        choices: The words that it can have where they are listed, else none.
-        count: How many values it takes, or None for any number of them.
+        choices: The words that it can have, if they are listed.
+        count: The number of values that it takes; None for any number.
         required: Whether the command needs it.
     """
 
@@ -37,16 +40,36 @@ class Option:
     required: bool
 
     def objection(self, value: str) -> str | None:
-        """Why the value cannot be taken, or None."""
+        """The reason why the value is refused; None if it is accepted."""
         if self.choices and not (NUMBER.fullmatch(value) and float in self.types):
             if value in self.choices:
                 return None
             return f"{self.names[0]} is {_either(self.choices)}, not {value!r}{_hint(value, self.choices)}"
         if str in self.types or Path in self.types:
             return None
+        if NUMBER.fullmatch(value) and len(value) > MOST_DIGITS:
+            return f"{self.names[0]} is a number of at most {MOST_DIGITS} digits, not of {len(value):,}"
         if float in self.types:
             return None if NUMBER.fullmatch(value) else f"{self.names[0]} is a number, not {value!r}"
         return None if re.fullmatch("[-+]?[0-9]+", value) else f"{self.names[0]} is a whole number, not {value!r}"
+
+
+def check_options(command: Any) -> None:
+    """Refuse a number that is outside the range of its option, in the groups of options too.
+
+    Args:
+        command: The command with its options. The range of an option has its name in `numbers.RANGES`.
+
+    Raises:
+        InputError: A number is outside its range. The message says the range.
+    """
+    for field in fields(command):
+        value = getattr(command, field.name)
+        if is_dataclass(value):
+            check_options(value)
+        for number in value if isinstance(value, tuple) else (value,):
+            if isinstance(number, (int, float)) and not isinstance(number, bool):
+                check_number(field.name, number, said=f"--{field.name.replace('_', '-')}")
 
 
 def unknown_word(what: str, word: str, known: Sequence[str], *, see: str) -> str:
@@ -58,13 +81,13 @@ def unknown_word(what: str, word: str, known: Sequence[str], *, see: str) -> str
 
 
 def explain(name: str, command: type, words: Sequence[str], refusal: str) -> str:
-    """Why the parser refused the words of a command.
+    """The reason why the parser refused the words of a command.
 
     Args:
         name: The command's name, e.g. "plan budget".
         command: The command's dataclass.
         words: The words after the name.
-        refusal: The parser's own text, which is used where no other reason is found.
+        refusal: The parser's own text, used if no other reason is found.
     """
     options = command_options(command)
     known = {spelling: option for option in options if not option.placed for spelling in option.names}

@@ -11,7 +11,7 @@ from manyheads.problem.problem import Problem
 def compressive(problem: Problem, *, key_width: int, seed: int, matching_size: int | None = None) -> Layer:
     """Algorithm 1: split the sources into matchings of d_model relations, one head for each.
 
-    Head k repeats construction I on its matching, behind the approximate inverse Xᵀ of the embedding. The fewer
+    Head k is construction I on its matching, after the approximate inverse Xᵀ of the embedding. The fewer
     relations a head holds, the smaller is the sum of the overlaps between rows in its scores.
 
     Args:
@@ -27,7 +27,7 @@ def compressive(problem: Problem, *, key_width: int, seed: int, matching_size: i
         InputError: The graph is no permutation, or a size is below 1.
     """
     matching_size = problem.d_model if matching_size is None else matching_size
-    require_sizes(key_width=key_width, matching_size=matching_size)
+    require_sizes(problem, key_width=key_width, matching_size=matching_size, seed=seed)
     require_permutation(problem.graph)
     warn_if_narrow(problem)
     words = RADEMACHER.draw(problem.items, key_width, seed=seed)
@@ -59,7 +59,7 @@ def general(
         InputError: A size is below 1.
     """
     matching_size = problem.d_model if matching_size is None else matching_size
-    require_sizes(key_width=key_width, matching_size=matching_size)
+    require_sizes(problem, key_width=key_width, matching_size=matching_size, seed=seed)
     warn_if_narrow(problem)
     words = RADEMACHER.draw(problem.items, key_width, seed=seed)
     matchings = pack(problem.graph, size=matching_size, packing=packing)

@@ -14,25 +14,26 @@ from numpy import ndarray
 from manyheads.errors import InputError
 from manyheads.layer.layer import Layer
 from manyheads.layer.rules import MAX, Rule
+from manyheads.numbers import check_numbers, require_memory
 from manyheads.problem.graph import Graph, Matching
 from manyheads.problem.problem import Problem
 
 # Theorems 4.1, 8.1 and B.9 ask for d_model ≥ c0·ln m with c0 "sufficiently large". The largest of the m²/2 overlaps of
-# Gaussian unit rows is about 2·√(ln m / d_model). A false pair's score holds it undiminished, whatever the matching
+# Gaussian unit rows is about 2·√(ln m / d_model). A false pair's score contains this overlap for every matching
 # size (width_limit.py). With τ = ½·d_k it has to stay below ½, so c0 is 16.
 C0 = 16.0
 
 
 class ConditionWarning(UserWarning):
-    """A theorem's condition is not met. The layer is built all the same; its certificate decides."""
+    """A theorem's condition is not met. The layer is built nevertheless; its certificate decides."""
 
 
-def require_sizes(*, key_width: int, matching_size: int) -> None:
-    """Refuse a key width or a matching size below 1."""
-    if key_width < 1:
-        raise InputError(f"the key width must be at least 1, not {key_width}")
-    if matching_size < 1:
-        raise InputError(f"the matching size must be at least 1, not {matching_size}")
+def require_sizes(problem: Problem, *, key_width: int, matching_size: int, seed: int) -> None:
+    """Refuse a number outside its range, and weights that would not fit into the memory."""
+    check_numbers(key_width=key_width, matching_size=matching_size, generator_seed=seed)
+    heads = -(-problem.relations // matching_size)
+    needed = key_width * (24 * problem.items + 32 * heads * problem.d_model)  # signatures and weights
+    require_memory(needed, f"a layer of about {heads:,} heads of width {key_width:,} over {problem.items:,} items")
 
 
 def require_permutation(graph: Graph) -> None:
@@ -45,7 +46,7 @@ def require_permutation(graph: Graph) -> None:
 
 
 def warn_if_narrow(problem: Problem) -> None:
-    """Warn where d_model < c0·ln m, the condition that Theorems 4.1, 8.1 and B.9 share."""
+    """Warn if d_model < c0·ln m: Theorems 4.1, 8.1 and B.9 need at least this width."""
     needed = C0 * math.log(problem.items)
     if problem.d_model < needed:
         warnings.warn(
@@ -70,17 +71,36 @@ class Rademacher:
     square = 1.0  # E w²
 
     def draw(self, items: int, key_width: int, *, seed: int) -> Float64[ndarray, "items key_width"]:
-        """W_sig, the signature of each item as a row."""
+        """W_sig, the signature of each item as a row.
+
+        Args:
+            items: m, the number of rows.
+            key_width: d_k, the number of columns.
+            seed: The seed of the random generator.
+
+        Returns:
+            Entries −1 and 1, of shape (items, key_width).
+        """
         return np.random.default_rng(seed).integers(0, 2, size=(items, key_width)) * 2.0 - 1.0
 
     def threshold(self, key_width: int) -> float:
-        """τ = d_k/2, half way between the mean score of a signature with itself and with another."""
+        """τ = d_k/2, half way between the mean score of a signature with itself and with another.
+
+        Args:
+            key_width: d_k.
+
+        Returns:
+            τ.
+        """
         return key_width / 2
 
 
 @dataclass(frozen=True)
 class Bernoulli:
     """Signatures of independent entries that are 1 with probability p, else 0.
+
+    Attributes:
+        p: The probability, above 0 and below 1.
 
     Raises:
         InputError: p is not between 0 and 1.
@@ -103,11 +123,27 @@ class Bernoulli:
         return self.p
 
     def draw(self, items: int, key_width: int, *, seed: int) -> Float64[ndarray, "items key_width"]:
-        """W_sig, the signature of each item as a row."""
+        """W_sig, the signature of each item as a row.
+
+        Args:
+            items: m, the number of rows.
+            key_width: d_k, the number of columns.
+            seed: The seed of the random generator.
+
+        Returns:
+            Entries 0 and 1, of shape (items, key_width).
+        """
         return (np.random.default_rng(seed).random((items, key_width)) < self.p).astype(np.float64)
 
     def threshold(self, key_width: int) -> float:
-        """τ = (p + p²)/2 · d_k, half way between the mean score of a signature with itself and with another."""
+        """τ = (p + p²)/2 · d_k, half way between the mean score of a signature with itself and with another.
+
+        Args:
+            key_width: d_k.
+
+        Returns:
+            τ.
+        """
         return (self.p + self.p**2) / 2 * key_width
 
 
@@ -146,6 +182,14 @@ def assemble(heads: Sequence[Head], *, threshold: float, rule: Rule = MAX) -> La
     """Join heads into one layer.
 
     The weights become single precision, as files store them: a certificate judges the weights that are used.
+
+    Args:
+        heads: Pairs (W_Q, W_K) of shape (d_model, key_width), at least one.
+        threshold: τ, the layer's threshold.
+        rule: The rule that joins the heads.
+
+    Returns:
+        The layer.
     """
     shape = (len(heads), *heads[0][0].shape)
     query, key = np.empty(shape, np.float32), np.empty(shape, np.float32)

@@ -28,7 +28,7 @@ from manyheads.layer.layer import Layer
 from manyheads.problem.incoherence import IncoherenceProfile, realised_profile
 from manyheads.problem.problem import Problem
 
-LARGEST_P = 1 / 20  # Theorem B.5 is stated for Bernoulli signatures up to here
+LARGEST_P = 1 / 20  # Theorem B.5 is stated for Bernoulli signatures up to this p
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,11 @@ class Constants:
 
     The defaults keep the true score, (1 − ε_d)²·d_k, above ¾·d_k. They keep the mean of N3, γ·d_k, below ¼·d_k from
     m = 55 on.
+
+    Attributes:
+        c1: The largest ε_d.
+        c2: The largest ρ·ln m.
+        c3: The largest γ·ln m.
     """
 
     c1: float = 1 / 8
@@ -44,7 +49,14 @@ class Constants:
     c3: float = 1.0
 
     def admit(self, profile: IncoherenceProfile) -> bool:
-        """Whether the profile's numbers meet the condition. A sampled γ is only a lower bound."""
+        """Whether the profile's numbers meet the condition. A sampled γ is only a lower bound.
+
+        Args:
+            profile: The profile of a set of matchings.
+
+        Returns:
+            True if all three conditions hold.
+        """
         log = math.log(profile.items)
         return profile.epsilon <= self.c1 and profile.rho * log <= self.c2 and profile.gamma * log <= self.c3
 
@@ -54,12 +66,19 @@ DEFAULT_CONSTANTS = Constants()
 
 @dataclass(frozen=True)
 class MatchingChoice:
-    """A matching size, with the profile of its matchings and the reason for it."""
+    """A matching size, with the profile of its matchings and the reason for it.
+
+    Attributes:
+        matching_size: The number of relations of a matching.
+        profile: The profile of the matchings.
+        theorem_applies: Whether the profile meets the theorem's condition.
+        certificate: The certificate of the layer if `matchings_by_certificate` chose the size, else None.
+    """
 
     matching_size: int
     profile: IncoherenceProfile
-    theorem_applies: bool  # whether the profile meets the theorem's condition
-    certificate: Certificate | None = None  # of the layer, where `matchings_by_certificate` chose
+    theorem_applies: bool
+    certificate: Certificate | None = None
 
 
 def incoherent(
@@ -78,8 +97,8 @@ def incoherent(
         key_width: d_k, the width of a head, at least 1.
         seed: Decides the signatures.
         matching_size: The most relations of a head, at least 1; by default the choice of `matchings_by_profile`, with a
-            warning where the theorem's condition is not met.
-        signatures: RADEMACHER or Bernoulli(p); Theorem B.5 takes p ≤ 1/20, and a larger p is warned of.
+            warning if the theorem's condition is not met.
+        signatures: RADEMACHER or Bernoulli(p). Theorem B.5 takes p ≤ 1/20; a larger p gives a warning.
         constants: The condition of the theorem, for the choice of the matching size.
 
     Returns:
@@ -88,7 +107,7 @@ def incoherent(
     Raises:
         InputError: The graph is no permutation, every row is zero, or a size is below 1.
     """
-    require_sizes(key_width=key_width, matching_size=1 if matching_size is None else matching_size)
+    require_sizes(problem, key_width=key_width, matching_size=1 if matching_size is None else matching_size, seed=seed)
     require_permutation(problem.graph)
     if isinstance(signatures, Bernoulli) and signatures.p > LARGEST_P:
         _warn(f"Theorem B.5 takes Bernoulli signatures with p ≤ 1/20, not {signatures.p:g}")
@@ -105,9 +124,16 @@ def incoherent(
 
 
 def matchings_by_profile(problem: Problem, *, constants: Constants = DEFAULT_CONSTANTS) -> MatchingChoice:
-    """The largest matchings whose realised profile meets the theorem's condition; size 1 where none does.
+    """The largest matchings whose realised profile meets the theorem's condition; size 1 if none does.
 
-    The profile is taken on the matchings themselves: the suprema of Definition B.4 over all sets are far above it.
+    The profile is that of the matchings themselves. The suprema of Definition B.4 over all sets are far above it.
+
+    Args:
+        problem: A permutation over an embedding.
+        constants: The constants of the condition.
+
+    Returns:
+        The matching size with its profile.
 
     Raises:
         InputError: The graph is no permutation, or every row is zero.
@@ -130,10 +156,21 @@ def matchings_by_certificate(
     signatures: Signatures = RADEMACHER,
     constants: Constants = DEFAULT_CONSTANTS,
 ) -> MatchingChoice:
-    """The largest matchings whose layer certifies, whatever their profile; `theorem_applies` says if B.5 covers them.
+    """The largest matchings whose layer certifies, for any profile. `theorem_applies` tells whether Theorem B.5 covers
+    them.
 
     The certificate is that of the layer which `incoherent` builds with this matching size and the same arguments. It
-    does not hold where not even matchings of one relation certify.
+    does not hold if not even matchings of one relation certify.
+
+    Args:
+        problem: A permutation over an embedding.
+        key_width: d_k, the width of a head.
+        seed: The seed of the signatures.
+        signatures: The distribution of the signatures.
+        constants: The constants of Theorem B.5's condition.
+
+    Returns:
+        The matching size with its profile and certificate.
 
     Raises:
         InputError: As `incoherent`.

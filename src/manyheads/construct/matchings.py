@@ -92,7 +92,7 @@ def lemma_matchings(graph: Graph, *, matching_size: int) -> Int64[ndarray, " rel
     Arguments, return value and errors are those of `equitable_matchings`.
     """
     _check(matching_size)
-    colours = equitable_matchings(graph, matching_size=max(graph.relations, 1))  # a size without effect: h = Δ
+    colours = equitable_matchings(graph, matching_size=max(graph.relations, 1))  # with this size, h = Δ
     sizes = np.bincount(colours)
     rank = np.empty_like(colours)  # of each relation within its colour
     rank[np.argsort(colours, kind="stable")] = np.arange(len(colours)) - np.repeat(np.cumsum(sizes) - sizes, sizes)

@@ -14,6 +14,7 @@ from numpy import ndarray
 from manyheads.construct.heads import Bernoulli, Signatures, assemble, de_embed, require_permutation, require_sizes
 from manyheads.errors import InputError
 from manyheads.layer.layer import Layer
+from manyheads.numbers import check_number
 from manyheads.problem.problem import Problem
 
 QUARTER = Bernoulli(0.25)  # the paper's example of a p
@@ -35,10 +36,12 @@ def one_hot(problem: Problem, *, seed: int, key_width: int | None = None, signat
         InputError: The graph is no permutation, the embedding is not the identity, or the key width is below 1.
     """
     key_width = binomial_width(problem.items, signatures) if key_width is None else key_width
-    require_sizes(key_width=key_width, matching_size=problem.items)
+    require_sizes(problem, key_width=key_width, matching_size=problem.items, seed=seed)
     require_permutation(problem.graph)
     if not _is_identity(problem.rows):
-        raise InputError("construction I reads one-hot items, an embedding that is the identity; others take II or III")
+        raise InputError(
+            "construction I needs one-hot items, an embedding that is the identity; II and III take others"
+        )
     words = signatures.draw(problem.items, key_width, seed=seed)
     head = de_embed(problem.rows, (problem.graph.sources, problem.graph.targets), words)
     return assemble([head], threshold=signatures.threshold(key_width))
@@ -77,7 +80,8 @@ def chernoff_width(items: int, *, p: float) -> int:
     """
     if not 0 < p <= 0.5:
         raise InputError(f"the closed form of construction I's key width holds for 0 < p ≤ 1/2, not for {p}")
-    return math.ceil((4 * math.log(items) + math.log(2)) / chernoff_exponents(p)[0])
+    width = (4 * math.log(items) + math.log(2)) / max(chernoff_exponents(p)[0], 1e-300)
+    return int(check_number("key_width", math.ceil(width), said=f"the key width for p = {p:g}"))
 
 
 def rademacher_width(items: int) -> int:

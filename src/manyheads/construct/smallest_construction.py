@@ -21,19 +21,27 @@ from manyheads.problem.problem import Problem
 
 DRAWS = 20  # draws of the signatures at one width
 NEEDED = 19  # a width passes if this number of draws separate
-FIRST_WIDTH = 16  # the first width to double, while no budget is known that works
+FIRST_WIDTH = 16  # widths are doubled from this width on until a budget works
 ROWS = 64  # sources in one tile of scores
 
 
 @dataclass(frozen=True)
 class WidthTrial:
-    """A key width at a matching size: how many of the draws of the signatures separated."""
+    """The number of draws of the signatures that separated, at one key width and matching size.
+
+    Attributes:
+        heads: h.
+        matching_size: The number of relations that a head holds at most.
+        key_width: d_k.
+        separated: The number of draws that separated.
+        draws: The number of draws; fewer than DRAWS if the result was certain earlier.
+    """
 
     heads: int
     matching_size: int
     key_width: int
     separated: int
-    draws: int  # fewer than DRAWS where the result was certain before
+    draws: int
 
     @property
     def passes(self) -> bool:
@@ -48,15 +56,26 @@ class WidthTrial:
 
 @dataclass(frozen=True, eq=False)
 class SmallestConstruction:
-    """The least key budget that was found, with every limit and every trial of the search."""
+    """The smallest key budget that was found, with every limit and every trial of the search.
+
+    Attributes:
+        threshold: "paper" for the paper's threshold, "best" for the best one.
+        max_budget: The largest key budget of the search.
+        limits: The limit of each matching size. If a limit does not separate, no key width works at this matching size.
+        trials: Every trial, in order.
+        best: The trial with the smallest key budget; None: no key width works within max_budget at any matching size.
+        certified: Among DRAWS layers of the best key width, the number that certify.
+        layer: The first of the certified layers, or None.
+        certificate: The certificate of that layer.
+    """
 
     threshold: Threshold
     max_budget: int
-    limits: tuple[WidthLimit, ...]  # of each matching size; where one does not separate, no width works
+    limits: tuple[WidthLimit, ...]
     trials: tuple[WidthTrial, ...]
-    best: WidthTrial | None  # None: no width works within max_budget at any matching size
-    certified: int  # of the DRAWS layers of the best width, those that certify
-    layer: Layer | None  # the first of these
+    best: WidthTrial | None
+    certified: int
+    layer: Layer | None
     certificate: Certificate | None
 
 
@@ -73,7 +92,7 @@ def smallest(
 
     At each matching size the limit d_k → ∞ is examined first. Where it does not separate, no width works and none is
     tried. Otherwise the width is bisected: it passes if NEEDED of DRAWS draws separate. The draws of the best width are
-    certified at the end. The width found passes and the one below it fails; by chance a smaller one may pass again.
+    certified at the end. The width found passes and the next smaller width fails. A smaller one may pass by chance.
 
     Args:
         problem: Any graph, and rows of about length one.
@@ -99,7 +118,7 @@ def smallest(
         matchings = matchings_of(graph, size=size)
         widest = (budget if best is None else best.key_budget - 1) // len(matchings)
         if widest < 1:
-            continue  # more heads than the budget has widths
+            continue  # the budget has less than one key dimension for each head
         limits.append(limit(problem, matchings))
         report(limits[-1])
         if not limits[-1].separates(threshold):
@@ -161,7 +180,7 @@ def _try(
     draws = separated = 0
     while draws < DRAWS and draws - separated <= DRAWS - NEEDED:
         layer = draw_layer(problem.rows, matchings, key_width, seed + draws)
-        separated += separates(problem, layer, threshold)
+        separated += separates(layer, problem, threshold)
         draws += 1
     return WidthTrial(len(matchings), max(len(sources) for sources, _ in matchings), key_width, separated, draws)
 
@@ -176,7 +195,7 @@ def draw_layer(
     )
 
 
-def separates(problem: Problem, layer: Layer, threshold: Threshold) -> bool:
+def separates(layer: Layer, problem: Problem, threshold: Threshold) -> bool:
     """Whether the layer's threshold ("paper") or any threshold ("best") separates all pairs."""
 
     def still(so_far: ScoreWindow) -> bool:

@@ -49,7 +49,7 @@ def softmax(
         InputError: The graph is no permutation, a size is below 1, or the scale is not positive.
     """
     matching_size = problem.d_model if matching_size is None else matching_size
-    require_sizes(key_width=key_width, matching_size=matching_size)
+    require_sizes(problem, key_width=key_width, matching_size=matching_size, seed=seed)
     require_permutation(problem.graph)
     if not (scale > 0 and math.isfinite(scale)):
         raise InputError(f"the scale of the logits must be a positive number, not {scale}")
@@ -70,7 +70,14 @@ class ScaleTrial:
 
 @dataclass(frozen=True, eq=False)
 class MendedSoftmax:
-    """Algorithm 2 with the scale whose window is widest and the threshold in its middle, and the certificate."""
+    """Algorithm 2 with the scale that has the widest window, and with the threshold in the middle of this window.
+
+    Attributes:
+        layer: The layer.
+        certificate: The layer's certificate.
+        scale: The scale of the scores.
+        trials: The scales that were tried.
+    """
 
     layer: Layer
     certificate: Certificate

@@ -5,8 +5,8 @@ Signatures are independent columns, so score/d_k of head k tends to its mean, wi
     Σ_{s,t} u_i(s)·u_j(t)·E[w_π(s)·w_t]  =  (E w² − (E w)²)·Σ_{s∈V_k} u_i(s)·u_j(π(s))  +  (E w)²·Σ_s u_i(s)·Σ_t u_j(t).
 
 For signs (E w = 0, E w² = 1) and unit rows this is G[:,V_k]·G[π(V_k),:], G = XXᵀ. Besides the signal it holds three
-terms that no width shrinks: δ_j(π(i)) from N1, δ_i(π⁻¹(j)) from N2 and ⟨δ_i, δ_j∘π⟩ over the matching from N3. The
-fluctuation around the limit does shrink. So where the limit does not separate, no width is sufficiently large.
+terms that stay at every width: δ_j(π(i)) from N1, δ_i(π⁻¹(j)) from N2, ⟨δ_i, δ_j∘π⟩ over the matching from N3. The
+fluctuation around the limit does fall. So if the limit does not separate, no width is sufficiently large.
 """
 
 from __future__ import annotations
@@ -51,7 +51,14 @@ class ScoreWindow:
         return self.low < self.high
 
     def holds(self, threshold: float) -> bool:
-        """Whether this threshold separates."""
+        """Whether this threshold separates.
+
+        Args:
+            threshold: τ.
+
+        Returns:
+            True if τ is above all other pairs' scores and below all relations' scores.
+        """
         return self.low < threshold < self.high
 
 
@@ -61,7 +68,7 @@ def window(graph: Graph, tiles: Iterable[Tile], *, until: Callable[[ScoreWindow]
     Args:
         graph: The pairs that are true.
         tiles: The scores.
-        until: Asked after every tile; True ends the pass, and the window is that of the tiles so far.
+        until: Called after every tile. True ends the pass; the window is then that of the tiles so far.
     """
     low, high = -np.inf, np.inf
     for row, column, scores in tiles:
@@ -90,7 +97,14 @@ class WidthLimit:
     threshold: float
 
     def separates(self, threshold: Threshold) -> bool:
-        """Whether a sufficiently large width exists, with the paper's threshold or with the best one."""
+        """Whether a key width exists that is large enough.
+
+        Args:
+            threshold: "paper" for the paper's threshold, "best" for the best one.
+
+        Returns:
+            True if the relations and the other pairs separate at large key widths.
+        """
         return self.window.is_open if threshold == "best" else self.window.holds(self.threshold)
 
 

@@ -101,7 +101,7 @@ class Scores:
     related: Float64[ndarray, " relations"]
     other: Float64[ndarray, " others"]
     threshold: float
-    witness: tuple[str, float] | None = None  # what to call it, and its score
+    witness: tuple[str, float] | None = None  # its name, and its score
 
 
 def draw_scores(layers: Sequence[Scores]) -> Figure:
@@ -124,7 +124,7 @@ def _panel(axis: Axes, layer: Scores, bins: list[float]) -> None:
     pairs, *_ = axis.hist(layer.other, bins=bins, color=GREY, label=f"{layer.other.size:,} other pairs")
     axis.hist(layer.related, bins=bins, color=BLUE, label=f"{layer.related.size:,} relations")
     axis.axvline(layer.threshold, color=BLACK, linewidth=1.2, linestyle="--", label="threshold")
-    # a hundred thousand pairs in one bin, a single one in another: and it is the single one that decides
+    # a logarithmic axis: one bin has a hundred thousand pairs, another a single pair, and the single pair decides
     top = 300 * float(np.max(pairs))  # room for the legend, on the side where no threshold is
     axis.set(title=layer.title, ylabel="pairs", yscale="log", ylim=(0.6, top))
     axis.legend(loc="upper left", ncols=2)

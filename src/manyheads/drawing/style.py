@@ -77,7 +77,7 @@ def save(figure: Figure, path_stem: Path) -> tuple[Path, Path]:
     files, png, svg = picture_files(path_stem), BytesIO(), BytesIO()
     with look():
         figure.savefig(png, format="png", metadata={"Software": None})
-        figure.set_layout_engine("none")  # the layout of the PNG is right for the SVG; a second one costs half the time
+        figure.set_layout_engine("none")  # the SVG has the same layout; a second one costs half the time
         figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
     for path, content in zip(files, (png, svg), strict=True):
         write_whole(path, content.getvalue(), force=True)

@@ -72,6 +72,13 @@ def write_embedding(path: str | Path, embedding: Float32[ndarray, "items d_model
 def pack_embedding(path: str | Path, embedding: Float32[ndarray, "items d_model"]) -> bytes:
     """The bytes of an embedding's file, for `write_together`.
 
+    Args:
+        path: The name of the file; its ending decides the format.
+        embedding: Rows of shape (items, d_model).
+
+    Returns:
+        The bytes.
+
     Raises:
         InputError: The name does not end in .npy or .safetensors.
     """

@@ -119,6 +119,13 @@ def write_graph(path: str | Path, graph: Graph, *, force: bool = False) -> None:
 def pack_graph(path: str | Path, graph: Graph) -> bytes:
     """The bytes of a graph's file, for `write_together`.
 
+    Args:
+        path: The name of the file; its ending decides the format.
+        graph: The graph.
+
+    Returns:
+        The bytes, UTF-8 text that begins with the SHA-256 of the rest.
+
     Raises:
         InputError: The name does not end in .csv or .tsv, or a label is not valid text.
     """

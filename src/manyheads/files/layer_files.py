@@ -50,7 +50,16 @@ def pack_layer(
     provenance: Mapping[str, str | int] | None,
     embedding: Float32[ndarray, "items d_model"] | None = None,
 ) -> bytes:
-    """The bytes of a layer's file; an export for use without this package contains the embedding too."""
+    """The bytes of a layer's file.
+
+    Args:
+        layer: The layer.
+        provenance: Facts about how the layer was made, by name, or None.
+        embedding: Rows to store beside the weights, for a use without this package; None: no rows.
+
+    Returns:
+        The bytes, in the safetensors format.
+    """
     metadata = {
         "format": LAYER_FORMAT,
         "version": str(VERSION),

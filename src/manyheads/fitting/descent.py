@@ -18,16 +18,18 @@ from jaxtyping import Float32, Float64
 from numpy import ndarray
 
 from manyheads._native import Finding, Fitting32
+from manyheads.errors import InputError
 from manyheads.fitting.options import Descent, FitProgress, Phase
+from manyheads.numbers import require_memory
 from manyheads.problem.graph import Graph
 
 # query and key, each (heads, d_model, key_width), and the threshold
 Weights = tuple[Float64[ndarray, "_ _ _"], Float64[ndarray, "_ _ _"], float]
 
 
-BURSTS = 20  # looks at all pairs in one attempt
-BETWEEN_LOOKS = 6  # one look costs as much as 1/share steps; a look after every 6/share steps takes 1/7 of the work
-STUCK = 0.002  # an attempt ends where its loss falls by less than this part between two looks, at a falling rate
+BURSTS = 20  # surveys of all pairs in one attempt
+BETWEEN_LOOKS = 6  # a survey costs as much as 1/share steps; after every 6/share steps, it takes 1/7 of the work
+STUCK = 0.002  # an attempt ends if its loss falls by less than this part between two surveys, at a falling rate
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +39,7 @@ class DescentResult:
     Attributes:
         weights: The query and key weights and the threshold.
         window: The thresholds that separate; none where low ≥ high.
-        separated: Whether a threshold separates; for softmax, whether the logits keep to their band.
+        separated: Whether a threshold separates; for softmax, whether the logits stay within their band.
         wrong: Pairs on the wrong side of the threshold.
         loss: The sum of all costs.
         steps: Steps of the attempt so far.
@@ -54,7 +56,7 @@ class DescentResult:
 class Engine:
     """The native engine on one problem and one shape."""
 
-    SLACK = 0.95  # under softmax this part of the ratio is enough, here as in native/fitting/fitting.hpp
+    SLACK = 0.95  # under softmax this part of the ratio is enough; native/fitting/fitting.hpp has the same number
 
     def __init__(
         self,
@@ -76,6 +78,10 @@ class Engine:
         self.progress = progress
         self.begun = time.monotonic() if begun is None else begun
         self.deadline = deadline
+        padded = heads * -(-key_width // 16) * 16  # the engine's rows are whole vectors
+        needed = 4 * graph.items * (padded * (5 + threads) + 2 * heads * key_width + 2 * rows.shape[1])
+        needed += 64 * heads * key_width * rows.shape[1]
+        require_memory(needed, f"a fit of {heads:,} heads of width {key_width:,} over {graph.items:,} items")
         self._fitting = Fitting32(graph.row_starts, graph.targets, rows, heads, key_width, threads)
 
     def run(self, weights: Weights, *, warm: bool = False) -> DescentResult:
@@ -110,23 +116,20 @@ class Engine:
         return best
 
     def _bursts(self, rates: list[float], phase: Phase, *, until_open: bool) -> Iterator[tuple[int, Finding]]:
-        """Bursts of steps, each ending with an exact look at all pairs."""
+        """Bursts of steps. Each burst ends with an exact survey of all pairs."""
         descent, done = self.descent, 0
         length = max(1, len(rates) // BURSTS)
-        if descent.share < 1:  # a look costs as much as 1/share steps
+        if descent.share < 1:  # a survey costs as much as 1/share steps
             length = max(length, round(BETWEEN_LOOKS / descent.share))
         while done < len(rates):
-            left = max(0.0, self.deadline - time.monotonic())  # a burst without time left still looks once
-            burst = self._fitting.burst(
-                rates[done : done + length],
-                descent.beta1,
-                descent.beta2,
-                descent.weight,
-                self.ratio,
-                descent.share,
-                left,
-                until_open,
-            )
+            left = max(0.0, self.deadline - time.monotonic())  # a burst without time left still makes one survey
+            part = rates[done : done + length]
+            try:
+                burst = self._fitting.burst(
+                    part, descent.beta1, descent.beta2, descent.weight, self.ratio, descent.share, left, until_open
+                )
+            except RuntimeError as error:  # the system starts no further thread
+                raise InputError(str(error)) from None
             done += burst.steps
             # a burst looks before each step, so its last finding is of the weights before the last step, unless it
             # ended early
@@ -173,7 +176,7 @@ def _stuck(before: Finding, now: Finding) -> bool:
 
 
 def _normalised(result: DescentResult) -> float:
-    """The width of the window over the size of the weights: larger weights alone do not improve it."""
+    """The width of the window divided by the size of the weights. Larger weights alone do not improve this number."""
     low, high = result.window
     query, key, _ = result.weights
     return (high - low) / float(np.linalg.norm(query) * np.linalg.norm(key))
@@ -186,6 +189,7 @@ SHRUNK = 0.3  # factor on the weights of a failed attempt
 
 def random_start(d_model: int, *, heads: int, key_width: int, seed: int) -> Weights:
     """Normal weights, for scores of standard deviation SCALE² on rows of length one."""
+    require_memory(48 * heads * d_model * key_width, f"weights of {heads:,} heads of width {key_width:,}")
     rng = np.random.default_rng(seed)
     query, key = rng.standard_normal((2, heads, d_model, key_width)) * (SCALE * key_width**-0.25)
     return query, key, THRESHOLD

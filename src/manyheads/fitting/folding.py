@@ -18,16 +18,26 @@ from manyheads.errors import InputError
 from manyheads.layer.layer import Layer
 
 Map = Literal["none", "whiten", "project", "project+whiten"]
-DOMINANT = 4.0  # an embedding with a direction this many times stronger than random rows have gains by whitening
+DOMINANT = 4.0  # whitening helps if the strongest direction is this many times as strong as in random rows
 LEVEL = 10.0  # rows longer than this, or shorter than its inverse, are scaled
-SHRINK = 1e-3  # part of the mean strength added to every direction, so that weak ones are not raised to full strength
+SHRINK = 1e-3  # this part of the mean strength is added to every direction, so that weak directions stay weak
 
 
 def linear_map(embedding: Float[ndarray, "items d_model"], name: Map) -> Float64[ndarray, "d_model d_model"]:
-    """The d_model × d_model matrix of a map by its name.
+    """The d_model × d_model matrix A of a map by its name.
 
-    `whiten` is (XᵀX/m + λ)^(−½): the map_rows rows fill all directions alike. `project` is I − uuᵀ with the mean row's
-    direction u. Both are scaled so that the map_rows rows have length one in the mean.
+    `whiten` is (XᵀX/m + λ)^(−½): the mapped rows x·A have the same strength in all directions. `project` is I − uuᵀ
+    with the mean row's direction u. Both are scaled so that the mapped rows have length one in the mean.
+
+    Args:
+        embedding: X, rows of shape (items, d_model), not all zero.
+        name: "none", "whiten", "project" or "project+whiten".
+
+    Returns:
+        A, of shape (d_model, d_model).
+
+    Raises:
+        InputError: The name is unknown, or every row is zero.
     """
     rows = embedding.astype(np.float64)
     matrix = np.eye(rows.shape[1])
@@ -47,7 +57,7 @@ def linear_map(embedding: Float[ndarray, "items d_model"], name: Map) -> Float64
 
 
 def levelling_map(embedding: Float[ndarray, "items d_model"]) -> Float64[ndarray, "d_model d_model"] | None:
-    """For the map `none`: the scaling that makes the rows length one in the mean, or None where they are near that.
+    """For the map `none`: the scaling to a mean length of one, or None if the rows have nearly this length.
 
     The random starts and the rates of a fit suit rows of about length one.
     """
@@ -56,7 +66,14 @@ def levelling_map(embedding: Float[ndarray, "items d_model"]) -> Float64[ndarray
 
 
 def suitable_map(embedding: Float[ndarray, "items d_model"]) -> Map:
-    """The map that helps an embedding: `whiten` where one direction dominates (DOMINANT), else `none`."""
+    """The map that helps an embedding: `whiten` if one direction dominates (DOMINANT), else `none`.
+
+    Args:
+        embedding: Rows of shape (items, d_model).
+
+    Returns:
+        The name of the map.
+    """
     rows = embedding.astype(np.float64)
     strengths = np.linalg.eigvalsh(rows.T @ rows)
     edge = (1 + np.sqrt(rows.shape[1] / len(rows))) ** 2  # the largest strength of random rows (Marchenko and Pastur)
@@ -66,18 +83,34 @@ def suitable_map(embedding: Float[ndarray, "items d_model"]) -> Map:
 def map_rows(
     embedding: Float[ndarray, "items d_model"], matrix: Float64[ndarray, "d_model d_model"]
 ) -> Float64[ndarray, "items d_model"]:
-    """The rows x·A."""
+    """The rows x·A.
+
+    Args:
+        embedding: Rows x of shape (items, d_model).
+        matrix: A, of shape (d_model, d_model).
+
+    Returns:
+        The mapped rows in float64, of shape (items, d_model).
+    """
     return embedding.astype(np.float64) @ matrix
 
 
 def fold(layer: Layer, matrix: Float64[ndarray, "d_model d_model"]) -> Layer:
-    """The layer that scores the rows x as the given one scores x·A."""
+    """The layer that scores rows x as the given layer scores the mapped rows x·A.
+
+    Args:
+        layer: A layer for the mapped rows.
+        matrix: A, of shape (d_model, d_model).
+
+    Returns:
+        The layer with the weights A·W_Q and A·W_K in float64.
+    """
     query, key = (matrix @ weights.astype(np.float64) for weights in (layer.query, layer.key))
     return replace(layer, query=query, key=key)
 
 
 def unfold(layer: Layer, matrix: Float64[ndarray, "d_model d_model"]) -> Layer:
-    """The layer that scores the rows x·A as the given one scores x, as nearly as A can be inverted."""
+    """The layer that scores the rows x·A as the given layer scores x, as exactly as A can be inverted."""
     query, key = (np.linalg.lstsq(matrix, _flat(weights), rcond=None)[0] for weights in (layer.query, layer.key))
     shape = (layer.d_model, layer.heads, layer.key_width)
     return replace(layer, query=query.reshape(shape).swapaxes(0, 1), key=key.reshape(shape).swapaxes(0, 1))

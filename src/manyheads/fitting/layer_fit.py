@@ -19,6 +19,7 @@ from manyheads.fitting.options import FitOptions, FitProgress, suitable_descent
 from manyheads.fitting.shapes import Band, most_heads, narrowest_band, require_possible
 from manyheads.layer.layer import Layer
 from manyheads.layer.rules import MAX, SOFTMAX
+from manyheads.numbers import check_numbers
 from manyheads.problem.problem import Problem
 
 CHAIN = 6  # attempts from one random start; all but the first start from the shrunk weights of the last
@@ -26,13 +27,23 @@ CHAIN = 6  # attempts from one random start; all but the first start from the sh
 
 @dataclass(frozen=True, eq=False)
 class FitResult:
-    """A layer with its certificate, which may not hold, and the course of the fit."""
+    """A layer with its certificate, which may not hold, and the course of the fit.
+
+    Attributes:
+        layer: The layer of the best attempt.
+        certificate: The layer's certificate.
+        trace: The state of the fit at each survey of all pairs.
+        attempts: The number of attempts.
+        steps: The number of steps of the attempt that gave the layer.
+        seconds: Wall time of the fit.
+        map: The linear map of the rows that the fit used.
+    """
 
     layer: Layer
     certificate: Certificate
     trace: tuple[FitProgress, ...]
     attempts: int
-    steps: int  # of the attempt the layer comes from
+    steps: int
     seconds: float
     map: Map
 
@@ -48,7 +59,7 @@ def fit(problem: Problem, *, heads: int, key_width: int, options: FitOptions, st
         start: The first attempt begins with the weights of this layer, which has the same shape (see `grow`).
 
     Returns:
-        The layer with its certificate. Where no attempt separates all pairs, it is the attempt with the fewest wrong
+        The layer with its certificate. If no attempt separates all pairs, it is the attempt with the fewest wrong
         pairs, with the certificate that refutes it.
 
     Raises:
@@ -61,9 +72,7 @@ def fit(problem: Problem, *, heads: int, key_width: int, options: FitOptions, st
     >>> fitted.certificate.verdict, fitted.layer.key_budget
     ('holds', 12)
     """
-    for name, value in (("heads", heads), ("key width", key_width)):
-        if value < 1:
-            raise InputError(f"the {name} must be at least 1, not {value}")
+    check_numbers(heads=heads, key_width=key_width, key_budget=heads * key_width)
     require_possible(problem, key_budget=heads * key_width)
     descent = options.descent or suitable_descent(problem.items, problem.d_model)
     inner = MappedProblem.of(problem, options)
@@ -108,7 +117,7 @@ def fit(problem: Problem, *, heads: int, key_width: int, options: FitOptions, st
 def grow(layer: Layer, problem: Problem, *, options: FitOptions) -> FitResult:
     """Fit a layer of the same shape and rule to a changed graph, beginning with the weights of the given layer.
 
-    Random starts follow only where this warm start does not lead to a certificate.
+    Random starts follow only if this warm start does not lead to a certificate.
 
     Args:
         layer: A layer that is certified for a similar graph over the same embedding.
@@ -119,7 +128,7 @@ def grow(layer: Layer, problem: Problem, *, options: FitOptions) -> FitResult:
         As `fit` does.
 
     Raises:
-        InputError: As `fit`, and where the layer's rule is neither MAX nor SOFTMAX or its width is another.
+        InputError: As `fit`; or the layer's rule is neither MAX nor SOFTMAX, or its d_model is not that of the problem.
     """
     problem.require_width(layer.d_model)
     options = replace(options, rule=layer.rule)
@@ -128,7 +137,7 @@ def grow(layer: Layer, problem: Problem, *, options: FitOptions) -> FitResult:
 
 @dataclass(frozen=True, eq=False)
 class MappedProblem:
-    """A problem as the engine reads it: rows behind a linear map, and the way back from its weights to a layer."""
+    """A problem as the engine reads it: the rows after a linear map; and the layer that follows from its weights."""
 
     problem: Problem
     matrix: Float64[ndarray, "d_model d_model"] | None  # None: the rows as they are
@@ -137,7 +146,7 @@ class MappedProblem:
 
     @classmethod
     def of(cls, problem: Problem, options: FitOptions) -> MappedProblem:
-        """The problem behind the map of the options."""
+        """The problem with the map of the options."""
         if options.rule.context_blind and options.context_length is not None:
             raise InputError("the rule max holds in contexts of every length: a context length goes with softmax")
         lengths = None if options.rule.context_blind else problem.context_lengths(options.context_length)
@@ -171,7 +180,7 @@ class MappedProblem:
     def weights_of(self, layer: Layer) -> Weights:
         """The weights with which the engine scores its rows as the layer scores the embedding, up to a scale.
 
-        The scale puts the median relation one above the threshold, where its cost begins: so does a fit.
+        The scale puts the median relation one above the threshold. There its cost begins; a fit ends in the same place.
         """
         inner = layer if self.matrix is None else unfold(layer, self.matrix)
         query, key = (weights.astype(np.float64) for weights in (inner.query, inner.key))
@@ -201,7 +210,7 @@ class MappedProblem:
 
     @property
     def _degree(self) -> int:
-        """The most targets of one source in a context: all other items, and the source itself where it has a loop."""
+        """The most targets of one source in a context: all other items, and the source itself if it has a loop."""
         assert self.lengths is not None, "only softmax depends on the other items of a context"
         room = self.lengths[1] - 1 + int(self.problem.graph.has_loops)
         return max(1, min(room, int(self.problem.graph.out_degrees.max(initial=1))))

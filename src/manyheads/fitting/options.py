@@ -1,4 +1,4 @@
-"""Options of a fit: what the functions of this room share, how an attempt goes, and the progress that they report."""
+"""Options of a fit: the arguments that all functions of this room share, the constants of an attempt, the progress."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from manyheads.errors import InputError
 from manyheads.fitting.folding import Map
+from manyheads.identity import normalise_numbers
 from manyheads.layer.rules import MAX, SOFTMAX, Rule, rule_named
 from manyheads.problem.problem import ContextLength
 
@@ -19,7 +20,7 @@ FIT_RULES = (MAX, SOFTMAX)
 MANY, CROWDED = 2_048, 16  # items, and items for each dimension, from which steps over a share of the sources help
 SOURCES, LEAST_SHARE = 512, 1 / 16  # sources in one step; with fewer, most of the time goes into projecting all keys
 WARM = 0.1  # factor on the rate of a warm start
-THREADED_ITEMS, THREADS = 1_024, 2  # from this number of items on, a step takes longer than its threads' start
+THREADED_ITEMS, THREADS = 1_024, 2  # from this number of items on, a step takes longer than the start of its threads
 
 Phase = Literal["separate", "widen"]
 Start = Literal["random", "narrowed", "fewer heads"]
@@ -27,7 +28,7 @@ Start = Literal["random", "narrowed", "fewer heads"]
 
 @dataclass(frozen=True)
 class Descent:
-    """How an attempt goes; the defaults were best over many shapes (docs/fit.md).
+    """The constants of an attempt. The defaults were best over many shapes (docs/results/fit.md).
 
     Attributes:
         steps: The most steps of an attempt.
@@ -49,8 +50,18 @@ class Descent:
     widen: int = 200
     share: float = 1.0
 
+    def __post_init__(self) -> None:
+        normalise_numbers(self, steps="fit_steps")
+
     def rates(self, *, warm: bool = False) -> list[float]:
-        """The rate of every step; a warm start nearly fits already, so its rates are smaller."""
+        """The learning rate of every step. A warm start nearly fits already, so its rates are smaller.
+
+        Args:
+            warm: Whether the first weights come from a certified layer.
+
+        Returns:
+            `steps` rates, each at least 0.
+        """
         done = np.arange(self.steps) / self.steps
         falling = np.clip((done - self.hold) / (1 - self.hold), 0, 1)
         return list(self.rate * (WARM if warm else 1.0) * (1 + np.cos(np.pi * falling)) / 2)
@@ -59,8 +70,8 @@ class Descent:
 def suitable_descent(items: int, d_model: int) -> Descent:
     """The settings for a size: steps over all pairs, or over a share of the sources where that takes less work.
 
-    Shares help where items are many and crowded: a look at all pairs then costs far more than projecting the rows.
-    Their gradients are noisy, so they take a longer memory and a lower rate.
+    Shares help if items are many and crowded: a survey of all pairs then costs far more than projecting the rows.
+    Their gradients are noisy, so Adam averages over more steps and the rate is lower.
     """
     if items < MANY or items < CROWDED * d_model:
         return Descent()
@@ -70,17 +81,29 @@ def suitable_descent(items: int, d_model: int) -> Descent:
 
 @dataclass(frozen=True)
 class FitProgress:
-    """One look at all pairs during a fit."""
+    """The state of a fit at one survey of all pairs.
+
+    Attributes:
+        heads: h.
+        key_width: d_k.
+        attempt: The number of restarts before this attempt.
+        phase: "separate": the pairs are brought to their sides of the threshold. "widen": the window is made wider.
+        step: The step of the attempt.
+        wrong: The number of pairs on the wrong side of the threshold, of all m².
+        window: (low, high), the thresholds that separate; none does if low ≥ high.
+        loss: The sum of the costs of all pairs.
+        seconds: Wall time since the fit began.
+    """
 
     heads: int
     key_width: int
-    attempt: int  # the number of restarts before it
+    attempt: int
     phase: Phase
     step: int
-    wrong: int  # pairs on the wrong side of the threshold, of all m²
-    window: tuple[float, float]  # thresholds that separate; none where low ≥ high
+    wrong: int
+    window: tuple[float, float]
     loss: float
-    seconds: float  # since the fit began
+    seconds: float
 
     @property
     def margin(self) -> float:
@@ -95,17 +118,29 @@ class FitProgress:
 
 @dataclass(frozen=True)
 class ShapeTrial:
-    """One trial of a search: a shape, the seed of its start, and its result."""
+    """One trial of a search: a shape, the seed of its start, and its result.
+
+    Attributes:
+        heads: h.
+        key_width: d_k.
+        seed: The seed of the trial.
+        start: The first weights of its first attempt: random, or a larger certified layer with narrower or fewer heads.
+        certified: Whether the certificate holds.
+        wrong: The number of pairs that the layer gets wrong.
+        normalised_margin: The certificate's normalised margin; NaN if there is no certificate.
+        steps: The number of steps of the trial.
+        seconds: Wall time from the start of the search to the end of the trial.
+    """
 
     heads: int
     key_width: int
     seed: int
-    start: Start  # of its first attempt: random weights, or a larger certified layer cut down
+    start: Start
     certified: bool
     wrong: int
-    normalised_margin: float  # of the certificate; NaN where there is none
+    normalised_margin: float
     steps: int
-    seconds: float  # from the start of the search to the end of the trial
+    seconds: float
 
     @property
     def key_budget(self) -> int:
@@ -115,7 +150,7 @@ class ShapeTrial:
 
 @dataclass(frozen=True, kw_only=True)
 class FitOptions:
-    """What `fit`, `grow`, `smallest_fit` and `best_split` share.
+    """The options that `fit`, `grow`, `smallest_fit` and `best_split` share.
 
     Attributes:
         seed: Decides the random starts. The same seed gives the same layer, unless a time limit ends the fit.
@@ -124,10 +159,10 @@ class FitOptions:
         rule: How the layer joins its heads: MAX or SOFTMAX. `grow` keeps the rule of its layer.
         context_length: For SOFTMAX: the number of items in a context, or the least and the greatest number.
         map: A linear map of the embedding that is folded into the weights (`folding.linear_map`).
-        descent: How an attempt goes; by default `suitable_descent`.
+        descent: The constants of an attempt; by default `suitable_descent`.
         workers: Threads. A fit of one shape shares each step among them (by default 2 from 1,024 items on, else 1);
             a search tries as many shapes at once (by default the number of cores).
-        progress: Called at every look at all pairs. An exception in it ends the fit and is passed on.
+        progress: Called at every survey of all pairs. An exception in it ends the fit and is raised to the caller.
         report: Called by a search at the end of every trial.
 
     Raises:
@@ -149,12 +184,15 @@ class FitOptions:
         object.__setattr__(self, "rule", rule_named(self.rule))
         if self.rule not in FIT_RULES:
             raise InputError(f"fit makes layers of the rule max or softmax, not '{self.rule}'")
-        for name, value in (("number of restarts", self.restarts), ("number of workers", self.workers)):
-            if value is not None and value < 1:
-                raise InputError(f"the {name} must be at least 1, not {value}")
-        if self.time_limit is not None and not self.time_limit > 0:
-            raise InputError(f"the time limit must be a positive number of seconds, not {self.time_limit:g}")
+        normalise_numbers(self)
 
     def threads(self, items: int) -> int:
-        """The threads among which a fit of one shape shares each step."""
+        """The number of threads that share each step of a fit of one shape.
+
+        Args:
+            items: m.
+
+        Returns:
+            The number of threads, at least 1.
+        """
         return self.workers or (THREADS if items >= THREADED_ITEMS else 1)

@@ -13,6 +13,7 @@ from itertools import chain
 import numpy as np
 
 from manyheads.certificate import Certificate
+from manyheads.errors import InputError
 from manyheads.fitting.descent import (
     DescentResult,
     Engine,
@@ -30,9 +31,9 @@ from manyheads.problem.problem import Problem
 
 SECONDS = 60.0  # of a search without a time limit
 SPLIT_TRIALS = 3  # trials of every split of a given key budget
-FIRST_STEP = 0.2  # a budget that certifies is undercut by this part at first
+FIRST_STEP = 0.2  # after a budget certifies, the next is smaller by this part at first
 ROUND = 8  # splits to try before the step is halved
-RECENT = 4 * ROUND  # the last trials, whose failures count in the order of a round
+RECENT = 4 * ROUND  # the number of latest trials whose failures decide the order of a round
 HOPELESS = 1.5  # wrong pairs for each relation; a failure with more is not continued
 NARROWEST = 1.5  # a certified width is narrowed by at most this factor
 # The cost by which a round orders its splits is the sum of |ln(heads / best heads)|, of WRONG_WEIGHT · ln(1 + pairs
@@ -83,7 +84,12 @@ class FitSearch:
             try:
                 while time.monotonic() < self.deadline:
                     while len(running) < self.workers and (shape := next(shapes, None)) is not None:
-                        running.add(pool.submit(self._attempt, *shape, self.options.seed + serial))
+                        try:
+                            running.add(pool.submit(self._attempt, *shape, self.options.seed + serial))
+                        except RuntimeError:  # the system starts no further thread
+                            raise InputError(
+                                f"this machine does not start {self.workers} threads: use fewer workers"
+                            ) from None
                         serial += 1
                     if not running:
                         break
@@ -91,7 +97,7 @@ class FitSearch:
                     for future in done:
                         self._take(*future.result(), better)
             finally:
-                self.deadline = 0.0  # the trials that still run end at their next look
+                self.deadline = 0.0  # the trials that still run end at their next survey
         for future in running:
             self._take(*future.result(), better)
         best, layer, certificate = self.best or (None, None, None)
@@ -134,7 +140,7 @@ class FitSearch:
         return (trial, result, layer, certificate) if certified else (trial, result, None, None)
 
     def _start(self, heads: int, key_width: int, seed: int) -> tuple[Start, Weights]:
-        """The weights of a larger certified shape cut down to this one, if some are unused; else random weights."""
+        """The weights of a larger certified shape, cut down to this shape, if some are unused; else random weights."""
         wider = min(
             (width for h, width in list(self._spare) if h == heads and key_width < width <= NARROWEST * key_width),
             default=0,
@@ -146,7 +152,7 @@ class FitSearch:
         return "random", random_start(self.d_model, heads=heads, key_width=key_width, seed=seed)
 
     def cuts(self, target: int, only_heads: int | None) -> list[tuple[int, int]]:
-        """Shapes below the best budget to which a certified shape with unused weights can be cut down."""
+        """Smaller shapes than the best budget that can start from the unused weights of a certified shape."""
         spare = sorted(self._spare)
         narrower = [
             (heads, min(width - 1, max(target // heads, math.ceil(width / NARROWEST)))) for heads, width in spare
@@ -172,13 +178,13 @@ def smallest_fit(
 ) -> FitSearchResult:
     """Search for the smallest key budget that certifies within the time limit.
 
-    The first budget is the one that the degrees of freedom predict. A budget that certifies is undercut by a fifth,
-    then by less, in the end by one. Each time several splits into heads near the best so far are tried.
+    The degrees of freedom predict the first budget. After a budget certifies, the next is smaller by a fifth,
+    later by less, in the end by one. At each budget, several splits with about the best number of heads are tried.
 
     Args:
         problem: The graph to hold and the rows of its items.
         options: The seed, and what has a default.
-        max_budget: The largest key budget to try; by default one for each relation, or the predicted budget where that
+        max_budget: The largest key budget to try; by default one for each relation, or the predicted budget if that
             is larger.
         heads: Only layers with this number of heads.
 
@@ -197,7 +203,7 @@ def smallest_fit(
 
 
 def best_split(problem: Problem, *, key_budget: int, options: FitOptions) -> FitSearchResult:
-    """Split a key budget into heads in every way that nearly uses it up; the widest normalised margin wins.
+    """Split a key budget into heads in every way that uses nearly all of it; keep the widest normalised margin.
 
     Args:
         problem: The graph to hold and the rows of its items.
@@ -238,13 +244,13 @@ def _downwards(search: FitSearch, *, max_budget: int | None, only_heads: int | N
                 break
             yield shape
         best = search.best and search.best[0]
-        if best is not None and best.key_budget <= target:  # it certified: undercut it by the same part
+        if best is not None and best.key_budget <= target:  # it certified: the next is smaller by the same part
             centre = best.heads
             target = best.key_budget - max(1, round(step * best.key_budget))
         elif best is None:  # nothing has certified yet: a larger budget, by a growing part
             grown = target + max(1, round(growth * target))
             target, growth = min(grown, most), min(2 * growth, 1.0)
-        else:  # nothing below the best certified: undercut it by half the part
+        else:  # nothing below the best certified: the next is smaller by half the part
             step /= 2
             target = best.key_budget - max(1, round(step * best.key_budget))
         if target < least:

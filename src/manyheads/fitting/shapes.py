@@ -3,8 +3,8 @@
 The band: let every head's logits of pairs without a relation lie within ±b, and a relation's logit in its best head
 above e. Then in a context of ℓ items a pair without a relation has a share of at most e^2b/(ℓ − 1 + e^2b) in each of h
 heads. A relation, beside r − 1 other targets of its source, has a share of at least 1/(r + (ℓ − r)·e^(b − e)) in its
-best head (docs/reference/laws.md, section 4). A threshold exists where the second share exceeds h times the first. So
-relations have to rise above a band of other pairs by the ratio e/b; `narrowest_band` finds the smallest that suffices.
+best head (docs/reference/laws.md, section 4). A threshold exists if the second share exceeds h times the first. So
+relations have to rise above a band of other pairs by the ratio e/b; `narrowest_band` finds the smallest such ratio.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def require_possible(problem: Problem, *, key_budget: int | None) -> None:
     """Refuse a key budget below the bit budget, and items that no layer can tell apart.
 
     Raises:
-        InputError: Either is the case.
+        InputError: The key budget is too small, or no layer can tell two items apart.
     """
     graph, least = problem.graph, least_key_budget(problem.graph, problem.d_model)
     if key_budget is not None and key_budget < least:
@@ -80,7 +80,15 @@ def predicted_shape(graph: Graph, d_model: int, *, heads: int | None = None) -> 
 
 
 def splits(key_budget: int, d_model: int) -> list[tuple[int, int]]:
-    """All (heads, key_width) with key_width ≤ d_model that leave less than WASTE of the budget unused."""
+    """All (heads, key_width) with key_width ≤ d_model that leave less than WASTE of the budget unused.
+
+    Args:
+        key_budget: D_K.
+        d_model: Width of the embedding.
+
+    Returns:
+        Pairs (heads, key_width), by increasing number of heads.
+    """
     shapes = [(heads, min(key_budget // heads, d_model)) for heads in range(1, key_budget + 1)]
     return [(heads, width) for heads, width in shapes if heads * width > key_budget * (1 - WASTE)]
 

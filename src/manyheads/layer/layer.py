@@ -18,7 +18,7 @@ class Layer:
 
     Head k scores the pair s_k = (x_p W_Q^k)·(x_q W_K^k). The rule joins these scores into one (`layer.rules`).
 
-    Args:
+    Attributes:
         query: W_Q, floating-point numbers of shape (heads, d_model, key_width).
         key: W_K, of the same shape.
         threshold: τ, a finite number.
@@ -75,8 +75,23 @@ class Layer:
         """D_K = heads · key_width."""
         return self.heads * self.key_width
 
+    @property
+    def weights(self) -> int:
+        """The numbers in W_Q and W_K together."""
+        return int(self.query.size + self.key.size)
+
     def head_scores(self, x: Float[ndarray, "n d_model"]) -> Float64[ndarray, "heads n n"]:
-        """Every head's raw score for every ordered pair of the rows of x."""
+        """Every head's raw score for every ordered pair of the rows of x.
+
+        Args:
+            x: Rows of n items, of shape (n, d_model).
+
+        Returns:
+            Scores of shape (heads, n, n); entry (k, p, q) is head k's score of the pair p → q.
+
+        Raises:
+            InputError: The rows are not d_model wide.
+        """
         if x.ndim != 2 or x.shape[1] != self.d_model:
             raise InputError(f"the layer reads rows of {self.d_model} numbers, not an array of shape {x.shape}")
         rows = x.astype(np.float64)
@@ -84,9 +99,30 @@ class Layer:
         return queries @ keys.swapaxes(1, 2)
 
     def scores(self, x: Float[ndarray, "n d_model"]) -> Float64[ndarray, "n n"]:
-        """The score of every ordered pair of a context whose items have the rows of x."""
+        """The score of every ordered pair of a context whose items have the rows of x.
+
+        Args:
+            x: Rows of the n items of a context, of shape (n, d_model).
+
+        Returns:
+            The joined scores, of shape (n, n).
+
+        Raises:
+            InputError: The rows are not d_model wide.
+        """
         return self.rule.join(self.head_scores(x), key_width=self.key_width)
 
     def recognise(self, x: Float[ndarray, "n d_model"]) -> Bool[ndarray, "n n"]:
-        """Which ordered pairs of the context are recognised as relations."""
+        """The ordered pairs of a context that the layer recognises as relations: those whose score exceeds the
+        threshold.
+
+        Args:
+            x: Rows of the n items of a context, of shape (n, d_model).
+
+        Returns:
+            True for a recognised pair, of shape (n, n).
+
+        Raises:
+            InputError: The rows are not d_model wide.
+        """
         return self.scores(x) > self.threshold

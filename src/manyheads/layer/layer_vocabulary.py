@@ -59,7 +59,7 @@ class Vocabulary:
             raise InputError(f"{len(self.labels)} labels do not name the {rows} rows of the embedding")
 
     def name(self, item: int) -> str:
-        """The item's label, or its number where there are none."""
+        """The item's label, or its number if there are no labels."""
         return str(item) if self.labels is None else self.labels[item]
 
     def items(self, words: Sequence[str]) -> list[int]:
@@ -118,7 +118,7 @@ class Vocabulary:
     def _require_context_blind(self) -> None:
         if not self.layer.rule.context_blind:
             raise InputError(
-                f"under {self.layer.rule} what an item attends to depends on the context: give all of its items"
+                f"under {self.layer.rule} the attention of an item depends on the context: give all its items"
             )
 
     def _nearest(self, word: str) -> str:

@@ -1,6 +1,6 @@
 """Rules: how the scores that the heads give a pair are joined into one score.
 
-To add a rule, write a class here (or anywhere) and register it: `Layer` then scores by it, `certify` proves it where it
+To add a rule, write a class in any module and register it. Then `Layer` scores by it, `certify` proves it if it
 has a rounding bound, and the reference engine trains it. The native engine trains the rules that have a `kernel`.
 """
 
@@ -46,26 +46,64 @@ class Rule(ABC):
 
     @abstractmethod
     def join(self, scores: Float64[ndarray, "heads n k"], *, key_width: int) -> Float64[ndarray, "n k"]:
-        """The joined scores. For a rule that looks at the context, the columns are all items of the context."""
+        """The joined scores.
+
+        Args:
+            scores: Every head's raw scores, of shape (heads, n, k). For a rule that looks at the context, the k columns
+                are all items of the context.
+            key_width: d_k.
+
+        Returns:
+            Scores of shape (n, k).
+        """
 
     @abstractmethod
     def join_tensor(self, scores: Tensor) -> Tensor:
-        """The same for the reference engine, with its gradient.
+        """The joined scores for the reference engine, with their gradient.
 
         Args:
             scores: A tensor of shape (runs, contexts, heads, context, context), each head's raw scores over `divisor`.
+
+        Returns:
+            A tensor of shape (runs, contexts, context, context).
         """
 
     def contributions(self, scores: Float64[ndarray, "heads n k"], *, key_width: int) -> Float64[ndarray, "heads n k"]:
-        """How much each head contributes to each pair: the head with the largest contribution holds the pair."""
+        """How much each head contributes to each pair: the head with the largest contribution holds the pair.
+
+        Args:
+            scores: Every head's raw scores, of shape (heads, n, k).
+            key_width: d_k.
+
+        Returns:
+            Numbers of the same shape.
+        """
         return scores
 
     def add_head(self, joined: Float64[ndarray, "n k"], scores: Float64[ndarray, "n k"]) -> None:
-        """Join one more head's scores into `joined`, in place; for rules blind to the context."""
+        """Join one more head's scores into `joined`, in place; for rules blind to the context.
+
+        Args:
+            joined: The scores of the heads so far, of shape (n, k).
+            scores: The scores of one more head, of the same shape.
+
+        Raises:
+            InputError: The rule does not join heads one by one.
+        """
         raise InputError(f"the rule {self.name} does not join heads one by one: certify cannot prove it")
 
     def error_bound(self, errors: Float64[ndarray, " heads *shape"]) -> Float64[ndarray, "*shape"]:
-        """A bound on the rounding error of the joined score, from a bound on each head's; for `add_head`."""
+        """A bound on the rounding error of the score that `add_head` joins.
+
+        Args:
+            errors: A bound on the rounding error of each head's score, of shape (heads, …).
+
+        Returns:
+            The bounds, without the axis of the heads.
+
+        Raises:
+            InputError: The rule has no rounding bound.
+        """
         raise InputError(f"the rule {self.name} has no rounding bound: certify cannot prove it")
 
     @property
@@ -75,17 +113,24 @@ class Rule(ABC):
         return own.add_head is not Rule.add_head and own.error_bound is not Rule.error_bound
 
     def divisor(self, key_width: int) -> float:
-        """The number by which each raw score is divided before the heads are joined."""
+        """The number by which each raw score is divided before the heads are joined.
+
+        Args:
+            key_width: d_k.
+
+        Returns:
+            The divisor, above 0.
+        """
         return 1.0
 
     def __str__(self) -> str:
         return self.name
 
     def __repr__(self) -> str:
-        return repr(self.name)  # what the constructors of a layer and a run take
+        return repr(self.name)  # the constructors of a layer and a run take this name
 
     def __reduce__(self) -> tuple[object, ...]:
-        return rule_named, (self.name,)  # one object a rule, in every process
+        return rule_named, (self.name,)  # each process has one object for a rule
 
 
 class Max(Rule):
@@ -107,7 +152,7 @@ class Max(Rule):
         np.maximum(joined, scores, out=joined)
 
     def error_bound(self, errors: Float64[ndarray, " heads *shape"]) -> Float64[ndarray, "*shape"]:
-        """The maximum moves no further than the head that moves furthest."""
+        """The error of a maximum is at most the largest error of a head."""
         return errors.max(axis=0)
 
 
@@ -125,11 +170,11 @@ class Sum(Rule):
         return scores.sum(dim=2)
 
     def add_head(self, joined: Float64[ndarray, "n k"], scores: Float64[ndarray, "n k"]) -> None:
-        """The sum of the two."""
+        """The sum of the two scores."""
         np.add(joined, scores, out=joined)
 
     def error_bound(self, errors: Float64[ndarray, " heads *shape"]) -> Float64[ndarray, "*shape"]:
-        """A sum moves by at most the sum of what the heads move by."""
+        """The error of a sum is at most the sum of the heads' errors, and the rounding of the sum itself."""
         return errors.sum(axis=0) * (1 + gamma(len(errors)))
 
 
@@ -153,7 +198,7 @@ class LogSumExp(Rule):
         np.logaddexp(joined, scores, out=joined)
 
     def error_bound(self, errors: Float64[ndarray, " heads *shape"]) -> Float64[ndarray, "*shape"]:
-        """It moves by at most the sum, and each of its h − 1 steps adds at most u·(|score| + ln h + 8)."""
+        """At most the sum of the heads' errors; each of the h − 1 steps adds at most u·(|score| + ln h + 8)."""
         heads = len(errors)
         return errors.sum(axis=0) * (1 + gamma(heads)) + heads * (np.log(heads) + 8) * UNIT
 
@@ -189,7 +234,17 @@ RULES: dict[str, Rule] = {}
 
 
 def register_rule(rule: Rule) -> Rule:
-    """Make a rule known by its name, which must be new."""
+    """Make a rule known by its name.
+
+    Args:
+        rule: The rule; its name must be new.
+
+    Returns:
+        The same rule.
+
+    Raises:
+        InputError: A rule of this name exists already.
+    """
     if rule.name in RULES:
         raise InputError(f"a rule '{rule.name}' exists already")
     RULES[rule.name] = rule

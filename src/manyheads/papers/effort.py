@@ -16,6 +16,7 @@ from scipy.optimize import nnls
 
 from manyheads.block.block_run import BlockRun
 from manyheads.errors import InputError
+from manyheads.numbers import check_numbers
 from manyheads.papers.exhibits.block_setting import LAPTOP, BlockSetting
 from manyheads.papers.trial import Trial
 from manyheads.retrieval.retrieval_run import RetrievalRun
@@ -30,18 +31,26 @@ LARGEST = ((2048, 256), (4096, 512))  # "3 seeds for the largest points" (Sec. 6
 class Scale:
     """Seeds, sizes and step limits of a reproduction; the defaults are the paper's own.
 
+    Attributes:
+        seeds: Seeds at each point; None: the paper's number.
+        up_to: The largest number of items; problems with more items are left out. None: no limit.
+        steps: The step limit; None: the limits of Table 2.
+        quick: Whether to make a rough version that takes minutes.
+        block: The setting of Figure 7.
+
     Raises:
         InputError: seeds below 2, up_to below 64 or steps below 1.
     """
 
-    seeds: int | None = None  # None: the paper's number at each point
-    up_to: int | None = None  # problems with more items are left out
-    steps: int | None = None  # None: the limits of Table 2
-    quick: bool = False  # a sketch that takes minutes
-    block: BlockSetting = LAPTOP  # of Figure 7
+    seeds: int | None = None
+    up_to: int | None = None
+    steps: int | None = None
+    quick: bool = False
+    block: BlockSetting = LAPTOP
 
     def __post_init__(self) -> None:
-        for name, least in (("seeds", 2), ("up_to", 64), ("steps", 1)):
+        check_numbers(seeds=self.seeds, up_to=self.up_to, steps=self.steps)
+        for name, least in (("seeds", 2), ("up_to", 64)):
             value = getattr(self, name)
             if value is not None and value < least:
                 raise InputError(f"{name.replace('_', '-')} must be at least {least}, not {value}")
@@ -56,15 +65,25 @@ class Scale:
 
         Args:
             items: m of the point.
-            d_model: of the point.
-            paper: the paper's number of seeds; its two largest points have 3 instead.
+            d_model: d_model of the point.
+            paper: The paper's number of seeds; its two largest points have 3 instead.
+
+        Returns:
+            The seeds 0, 1, ….
         """
         if self.seeds is not None:
             return range(self.seeds)
         return range(3 if self.quick or (items, d_model) in LARGEST else paper)
 
     def limit(self, paper: int) -> int:
-        """The step limit at a point where the paper's limit is `paper`."""
+        """The step limit at a point.
+
+        Args:
+            paper: The paper's step limit at this point.
+
+        Returns:
+            The number of steps.
+        """
         return self.steps or (min(paper, 20_000) if self.quick else paper)
 
 
@@ -107,7 +126,7 @@ class Speed:
         """An estimate of the wall time of these runs.
 
         Args:
-            runs: of any kind.
+            runs: Runs of any kind.
             workers: runs at the same time; None means one for each core.
 
         Returns:

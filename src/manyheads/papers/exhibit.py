@@ -26,11 +26,17 @@ from manyheads.sweep.store.record import Storable
 
 @dataclass(frozen=True)
 class Collection:
-    """The exhibits of one paper; one word of `manyheads paper` asks for all of them."""
+    """The exhibits of one paper; one word of `manyheads paper` asks for all of them.
+
+    Attributes:
+        word: The word of `manyheads paper`.
+        title: The title of the page.
+        page_module: The module that makes the page. It has NAME, PICTURES and page(reproduction).
+    """
 
     word: str
     title: str
-    page_module: str  # has NAME, PICTURES and page(reproduction)
+    page_module: str
 
     @property
     def page(self) -> ModuleType:
@@ -64,18 +70,33 @@ def _no_tables(rows: Rows, scale: Scale) -> list[str]:
 
 @dataclass(frozen=True)
 class Exhibit:
-    """A figure or table: its runs, its picture and caption made from their rows, and the claims that it judges."""
+    """A figure or table of a paper: its runs, its picture and caption made from their rows, and the claims that it
+    judges.
+
+    Attributes:
+        title: The title.
+        runs: Makes the list of runs that are known in advance.
+        draw: Makes the picture from rows.
+        caption: Makes the caption from rows.
+        claims: Judges the claims by the rows.
+        searches: Makes the searches. A search decides while it runs which further runs it needs.
+        tables: Makes tables in Markdown, shown below the caption.
+        collection: The paper of the exhibit.
+        work: The kinds of its runs.
+        hours: Whether its runs take hours. Then the word of its collection shows the rows that exist and trains
+            nothing.
+    """
 
     title: str
-    runs: Callable[[Scale], Sequence[Storable]]  # the runs that can be listed in advance
+    runs: Callable[[Scale], Sequence[Storable]]
     draw: Callable[[Rows, Scale], Figure]
     caption: Callable[[Rows, Scale], str]
     claims: Callable[[Rows, Scale], list[Verdict]] = _no_claims
-    searches: Callable[[Scale], Sequence[ThresholdSearch]] = _no_searches  # these need more runs
-    tables: Callable[[Rows, Scale], list[str]] = _no_tables  # in Markdown, below the caption
+    searches: Callable[[Scale], Sequence[ThresholdSearch]] = _no_searches
+    tables: Callable[[Rows, Scale], list[str]] = _no_tables
     collection: Collection = CAPACITY
-    work: frozenset[Work] = frozenset({"layer"})  # the kinds of its runs
-    hours: bool = False  # it takes hours: the word of its collection shows its rows but does not run it
+    work: frozenset[Work] = frozenset({"layer"})
+    hours: bool = False
 
     @property
     def judges_claims(self) -> bool:
@@ -138,6 +159,12 @@ def register_exhibit(name: str, source: Exhibit | str) -> None:
 def exhibit_named(name: str) -> Exhibit:
     """The exhibit of this name.
 
+    Args:
+        name: The name, e.g. "fig3".
+
+    Returns:
+        The exhibit; its module is imported here.
+
     Raises:
         InputError: there is none; the message has the nearest name and all names.
     """
@@ -158,8 +185,11 @@ def exhibit_names(collection: Collection, *, hours: bool = False) -> tuple[str, 
     """The names of a collection's exhibits, in the order of the page.
 
     Args:
-        collection: one of COLLECTIONS.
-        hours: whether to list those that take hours, or the others.
+        collection: One of COLLECTIONS.
+        hours: Whether to list the exhibits that take hours, or the others.
+
+    Returns:
+        The names.
     """
     every = ((name, exhibit_named(name)) for name in EXHIBITS)
     return tuple(name for name, one in every if one.collection == collection and one.hours is hours)
@@ -169,13 +199,16 @@ def needed(names: Iterable[str], scale: Scale, rows: Rows | None = None, *, fore
     """The runs of these exhibits, each once.
 
     Args:
-        names: of exhibits.
-        scale: the effort.
-        rows: the known rows; they decide which runs the searches ask for.
-        foresee: whether to follow the searches to their end, with a guess for every missing run.
+        names: The names of the exhibits.
+        scale: The seeds, sizes and step limits of the runs.
+        rows: The known rows; they decide which runs the searches ask for.
+        foresee: Whether to follow the searches to their end, with a guess for every missing run.
 
     Returns:
         The listed runs of all exhibits, then the runs of their searches.
+
+    Raises:
+        InputError: A name is unknown.
     """
     known, chosen = Rows(()) if rows is None else rows, [exhibit_named(name) for name in names]
     runs = {run.id: run for one in chosen for run in one.runs(scale)}
@@ -192,7 +225,19 @@ def is_complete(name: str, scale: Scale, rows: Rows) -> bool:
 
 
 def verdicts(names: Iterable[str], rows: Rows, scale: Scale) -> list[Verdict]:
-    """The verdicts of these exhibits, each claim once, in the order of the claims' numbers."""
+    """The verdicts of these exhibits, each claim once, in the order of the claims' numbers.
+
+    Args:
+        names: The names of the exhibits.
+        rows: The rows of their runs.
+        scale: The seeds, sizes and step limits of the runs.
+
+    Returns:
+        The verdicts.
+
+    Raises:
+        InputError: A name is unknown.
+    """
     found: dict[str, Verdict] = {}
     for name in names:
         runs = needed([name], scale, rows) if rows.failures else []

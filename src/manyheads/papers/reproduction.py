@@ -27,8 +27,8 @@ class ExhibitReport:
     name: str
     title: str
     caption: str
-    runs: int  # that it needs
-    done: int  # those of them that have a row
+    runs: int  # the number of runs that it needs
+    done: int  # the number of its runs that have a row
 
     @property
     def exhibit(self) -> Exhibit:

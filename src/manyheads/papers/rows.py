@@ -35,9 +35,18 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Row:
-    """The result of one finished run."""
+    """The result of one finished run.
 
-    id: str  # of the run
+    Attributes:
+        id: The id of the run.
+        kind: The kind of run, e.g. "layer".
+        status: How the run ended.
+        scores: The scores by name; None if a score was not measured.
+        steps: Optimiser steps.
+        seconds: Wall time.
+    """
+
+    id: str
     kind: str
     status: str
     scores: Mapping[str, float | int | None]
@@ -46,11 +55,25 @@ class Row:
 
     @classmethod
     def of(cls, record: Record) -> Row:
-        """The row of a finished record of a store."""
+        """The row of a finished record of a store.
+
+        Args:
+            record: The record of a run that ended by itself or by a limit.
+
+        Returns:
+            The row.
+        """
         return cls(record.id, record.kind, record.status, record.scores, record.steps or 0, record.seconds or 0.0)
 
     def score(self, name: str) -> float | int | None:
-        """A score by its name; None if it was not measured."""
+        """A score by its name.
+
+        Args:
+            name: The name, e.g. "micro_f1".
+
+        Returns:
+            The score; None if it was not measured.
+        """
         return self.scores.get(name)
 
 
@@ -92,13 +115,23 @@ class Rows:
         Args:
             key: names the result; equal keys have equal results.
             compute: makes the result.
+
+        Returns:
+            The result.
         """
         if key not in self._results:
             self._results[key] = compute()
         return self._results[key]
 
     def joined(self, others: Rows) -> Rows:
-        """These rows and the others; where both have a run, the others' row counts."""
+        """These rows and the others. If both have a row of one run, the others' row is kept.
+
+        Args:
+            others: Other rows.
+
+        Returns:
+            New rows.
+        """
         machine = machines([self.machine, others.machine])
         failures = self.failures | others.failures
         both = Rows([*self._by_id.values(), *others._by_id.values()], machine=machine, failures=failures)
@@ -106,16 +139,38 @@ class Rows:
         return both
 
     def of(self, runs: Sequence[Storable]) -> list[Row]:
-        """The rows of those runs that have one, in the order of the runs."""
+        """The rows of some runs, in the order of the runs.
+
+        Args:
+            runs: The runs.
+
+        Returns:
+            The rows; a run without a row is left out.
+        """
         found = (self._by_id.get(run.id) for run in runs)
         return [row for row in found if row is not None]
 
     def have_all(self, runs: Sequence[Storable]) -> bool:
-        """Whether every run has a row."""
+        """Whether every run has a row.
+
+        Args:
+            runs: The runs.
+
+        Returns:
+            True if none is missing.
+        """
         return all(run.id in self._by_id for run in runs)
 
     def scores(self, runs: Sequence[M], name: str) -> list[tuple[M, float]]:
-        """The runs that have a score of this name, each with the score; a diverged run has none."""
+        """The runs that have a score of this name, each with the score. A diverged run has no score.
+
+        Args:
+            runs: The runs.
+            name: The name of the score, e.g. "micro_f1".
+
+        Returns:
+            Pairs (run, score), in the order of the runs.
+        """
         found = [(run, row.scores.get(name)) for run in runs if (row := self._by_id.get(run.id)) is not None]
         return [(run, float(value)) for run, value in found if value is not None]
 
@@ -179,6 +234,12 @@ def write_rows(path: Path, rows: Rows, runs: Sequence[Storable], *, force: bool 
 
 def read_rows(path: Path) -> Rows:
     """Read the rows that `write_rows` wrote.
+
+    Args:
+        path: The file.
+
+    Returns:
+        The rows.
 
     Raises:
         InputError: there is no such file, it holds no rows, its checksum is another, or its rows follow another

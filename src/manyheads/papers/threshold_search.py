@@ -73,12 +73,12 @@ class ThresholdSearch:
 
 @dataclass(frozen=True)
 class SearchTrail:
-    """The way of a search through the rows."""
+    """The course of a search through the rows."""
 
     search: ThresholdSearch
-    runs: tuple[Run, ...]  # that it asked for
-    missing: tuple[Run, ...]  # those of them that have no row
-    points: tuple[Point, ...]  # with all seeds; empty while runs are missing
+    runs: tuple[Run, ...]  # the runs that it asked for
+    missing: tuple[Run, ...]  # its runs that have no row
+    points: tuple[Point, ...]  # the points with all seeds; empty while runs are missing
 
     @cached_property
     def threshold(self) -> Threshold:

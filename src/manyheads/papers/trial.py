@@ -29,7 +29,7 @@ class Trial(Identified):
     """A run that is no training: a frozen dataclass that `make` turns into scores, stored like every other run."""
 
     KIND: ClassVar[str]  # a word for the store
-    PROTOCOL: ClassVar[int] = 1  # raised whenever the same fields describe another measurement
+    PROTOCOL: ClassVar[int] = 1  # increased whenever the same fields describe another measurement
     EXCLUSIVE: ClassVar[bool] = False  # whether nothing else may run at the same time: true for a clock
 
     @property

@@ -11,13 +11,21 @@ Result = Literal["reproduced", "differs", "not attempted", "failed"]
 
 @dataclass(frozen=True)
 class Verdict:
-    """One line of the table of claims."""
+    """One line of the table of claims.
 
-    claim: str  # its number in docs/reference/claims.md
-    says: str  # the claim in the paper's words, shortened
-    measured: str  # the numbers of this project; empty if nothing was measured
+    Attributes:
+        claim: The number of the claim in docs/reference/claims.md.
+        says: The claim in the paper's words, shortened.
+        measured: The numbers of this project; empty if nothing was measured.
+        outcome: The judgement.
+        why: The criterion of the judgement, or the reason why there is no judgement.
+    """
+
+    claim: str
+    says: str
+    measured: str
     outcome: Result
-    why: str = ""  # the yardstick of the judgement, or the reason why there is none
+    why: str = ""
 
 
 def judged(claim: str, says: str, measured: str, holds: bool, why: str = "") -> Verdict:

@@ -9,21 +9,26 @@ from jaxtyping import Float32
 from numpy import ndarray
 
 from manyheads.bounds import (
+    BitsPerWeight,
     Regime,
     Shape,
+    bits_per_weight,
     freedom_key_width,
     freedom_needed,
     graph_bit_key_budget,
     ln_graphs,
+    log2_share,
     margin_key_budget,
     paper_heads,
     paper_key_budget,
     permutation_margin,
     regime,
+    unconditional_key_budget,
     upper,
 )
 from manyheads.errors import InputError
 from manyheads.layer.rules import MAX, SOFTMAX, Rule, rule_named
+from manyheads.numbers import check_numbers
 from manyheads.planning.guarantee import Guarantee, guarantee
 from manyheads.planning.prediction import (
     CALIBRATED,
@@ -36,10 +41,9 @@ from manyheads.planning.prediction import (
     predict,
     split,
 )
-from manyheads.problem.graph import MOST_ITEMS
 from manyheads.problem.graph_kinds import PERMUTATION_SLOPE, RELATION_SLOPE
 
-BITS = 16.0  # of a weight in most stored models
+BITS = 16.0  # bits of a weight in most stored models
 SKEWED = 4.0  # times the mean degree: with a larger degree the prediction is too low
 
 
@@ -52,18 +56,23 @@ class Plan:
         relations: m'.
         d_model: Width of the embedding.
         rule: How heads are joined.
-        context_length: Items in a context, where it was given.
+        context_length: Items in a context, if it was given.
         permutation: Whether the graph counts as a permutation of the items.
-        bit_bound: No layer of weights with `bits` bits holds every such graph with less.
-        margin_bound: No layer with the normalised margin 1/(2·d_model) holds every such graph with less; None for
+        bit_bound: With a smaller key budget, no layer of weights with `bits` bits holds every such graph.
+        margin_bound: The same for layers with the normalised margin 1/(2·d_model), at any precision; None for
             softmax, whose margin depends on the scale of the weights.
+        unconditional_bound: No layer of any real weights holds every such graph with less; None for softmax, whose
+            scores are no polynomials.
+        log2_share_below: One key dimension below `unconditional_bound`, layers hold at most 2 to this power of all such
+            graphs; None where there is no such budget.
+        bits_per_weight: Of the recommended split.
         regime: The regime of Sec. 9.
         paper_law: The paper's empirical law.
         paper_heads: The paper's empirical number of heads.
         freedom_law: The degrees-of-freedom law.
         predicted: Prediction of the measured threshold.
         guaranteed: Key budget with a proof.
-        unproved: Why nothing is guaranteed, where that is so.
+        unproved: The reason why nothing is guaranteed; None if something is.
         recommended: Recommended split.
         reason: Why this number of heads is recommended.
         friendly: Recommended split whose key width is a multiple of the number that was given.
@@ -80,6 +89,9 @@ class Plan:
     permutation: bool
     bit_bound: float
     margin_bound: float | None
+    unconditional_bound: int | None
+    log2_share_below: float | None
+    bits_per_weight: BitsPerWeight
     regime: Regime
     paper_law: float
     paper_heads: float
@@ -148,7 +160,8 @@ def plan(
     """
     rule = rule_named(rule)
     _check_sizes(items, relations, d_model, embedding)
-    _check_options(items, rule, context_length, max_degree=max_degree, multiple=multiple, key_heads=key_heads)
+    check_numbers(max_degree=max_degree, multiple=multiple, key_heads=key_heads, bits=bits)
+    _check_options(items, rule, context_length)
     is_permutation = _is_permutation(items, relations, max_degree, permutation)
     sizes = {"items": items, "relations": relations, "d_model": d_model}
     predicted = predict(**sizes, rule=rule, context_length=context_length)
@@ -159,10 +172,13 @@ def plan(
     friendly = None
     if multiple is not None:
         friendly = split(**sizes, key_budget=wanted, multiple=multiple, most_heads=most_heads)
-    margin_bound = None
+    margin_bound, least, share = None, None, None
     if rule is MAX:
-        family = ln_graphs(items=items, relations=relations)
+        family = float(ln_graphs(items=items, relations=relations))
         margin_bound = float(margin_key_budget(family, d_model=d_model, margin=permutation_margin(d_model)))
+        least = unconditional_key_budget(family, items=items, d_model=d_model)
+        if least > 1:
+            share = float(log2_share(family, items=items, d_model=d_model, heads=least - 1, key_width=1))
     slope = PERMUTATION_SLOPE if is_permutation else RELATION_SLOPE
     proved = guarantee(**sizes, rule=rule, permutation=is_permutation, embedding=embedding)
     guaranteed = proved if isinstance(proved, Guarantee) else None
@@ -181,6 +197,12 @@ def plan(
         permutation=is_permutation,
         bit_bound=bit_bound,
         margin_bound=margin_bound,
+        unconditional_bound=least,
+        log2_share_below=share,
+        bits_per_weight=bits_per_weight(
+            f"permutation:{items}" if is_permutation else f"random:{items}:{relations}",
+            weights=2 * d_model * best.key_budget,
+        ),
         regime=regime(**sizes),
         paper_law=float(paper_key_budget(**sizes, slope=slope)),
         paper_heads=float(paper_heads(items=items, d_model=d_model)),
@@ -207,10 +229,9 @@ def check_counts(*, items: int, relations: int) -> None:
     Raises:
         InputError: There are fewer than 2 items, too many items, or more relations than ordered pairs.
     """
+    check_numbers(items=items, relations=relations)
     if items < 2:
         raise InputError(f"relations are between at least 2 items, not {items}")
-    if items > MOST_ITEMS:
-        raise InputError(f"graphs are counted for up to {MOST_ITEMS:,} items, not for {items:,}")
     pairs = items * (items - 1)
     if not 1 <= relations <= pairs:
         raise InputError(f"{relations} relations do not fit {items} items, which have {pairs} ordered pairs")
@@ -238,10 +259,10 @@ def _grouped(items: int, relations: int, d_model: int, best: Split, key_heads: i
 def _reason(items: int, relations: int, d_model: int, best: Split) -> str:
     needed = float(freedom_needed(items=items, relations=relations, heads=best.heads)) / d_model**2
     if best.heads == 1:
-        return f"one head has room: its share of all d_model² = {d_model**2:,} degrees of freedom is {needed:.0%}"
+        return f"one head is enough: it needs {needed:.0%} of the d_model² = {d_model**2:,} degrees of freedom"
     return (
         f"each of {best.heads} heads needs {needed:.0%} of the d_model² = {d_model**2:,} degrees of freedom of a full "
-        "one: fewer heads come close to full rank, more share out too little each"
+        "one: with fewer heads each is near full rank, with more heads each holds too little"
     )
 
 
@@ -249,7 +270,7 @@ def _permutation_notes(is_permutation: bool, given: bool | None) -> list[str]:
     if not is_permutation or given:
         return []
     return [
-        "as many relations as items count as a permutation here: for other graphs the constant of the paper's fit is "
+        "as many relations as items are taken for a permutation: for other graphs the constant of the paper's fit is "
         f"{RELATION_SLOPE} instead of {PERMUTATION_SLOPE}"
     ]
 
@@ -298,17 +319,14 @@ def _softmax_notes(rule: Rule, context_length: int | None, best: Split) -> list[
 
 
 def _check_sizes(items: int, relations: int, d_model: int, embedding: Float32[ndarray, "items d_model"] | None) -> None:
-    if d_model < 1:
-        raise InputError(f"d_model must be at least 1, not {d_model}")
+    check_numbers(d_model=d_model)
     check_counts(items=items, relations=relations)
     if embedding is not None and embedding.shape != (items, d_model):
         raise InputError(f"the embedding has the shape {embedding.shape}, the plan is for ({items}, {d_model})")
 
 
-def _check_options(items: int, rule: Rule, context_length: int | None, **at_least_one: int | None) -> None:
-    for name, value in at_least_one.items():
-        if value is not None and value < 1:
-            raise InputError(f"{name} must be at least 1, not {value}")
+def _check_options(items: int, rule: Rule, context_length: int | None) -> None:
+    check_numbers(context_length=context_length)
     if rule is SOFTMAX and context_length is None:
         raise InputError("under softmax a plan is for contexts of a length: give the context length")
     if rule not in (MAX, SOFTMAX):

@@ -46,7 +46,7 @@ class AdviceCheck:
 
     @property
     def mean(self) -> float | None:
-        """The mean test F1; None where a run did not finish."""
+        """The mean test F1; None if a run did not finish."""
         finished = [score for score in self.scores if score is not None]
         return float(np.mean(finished)) if len(finished) == len(self.scores) else None
 
@@ -100,7 +100,7 @@ def check_advice(
         One check for each split, the recommended one first.
 
     Raises:
-        InputError: The protocol's contexts have more items than there are, or a run failed.
+        InputError: The protocol's contexts have more items than the problem, or a run failed.
     """
     if advice.context_length is None and advice.items < CONTEXT:
         raise InputError(

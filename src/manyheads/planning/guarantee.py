@@ -27,7 +27,14 @@ MOST_ITEMS = 8192  # with more items the m² pairs take minutes
 
 @dataclass(frozen=True, kw_only=True)
 class Guarantee:
-    """A key budget, its split, and the proof in words."""
+    """A key budget, its split, and the proof in words.
+
+    Attributes:
+        key_budget: D_K.
+        heads: h.
+        key_width: d_k.
+        proof: The proof in one sentence.
+    """
 
     key_budget: int
     heads: int
@@ -92,7 +99,7 @@ def guarantee(
 def one_each_objection(
     d_model: int, *, rule: Rule | str = MAX, embedding: Float32[ndarray, "items d_model"] | None = None
 ) -> str | None:
-    """Why one head of width 1 for each relation has no proof (`bounds.upper.rank_one_key_budget`).
+    """The reason why one head of width 1 for each relation has no proof (`bounds.upper.rank_one_key_budget`).
 
     Args:
         d_model: Width of the embedding.
@@ -100,7 +107,7 @@ def one_each_objection(
         embedding: Rows to check; None assumes rows of length 1, no two of them equal or opposite.
 
     Returns:
-        One sentence, or None where the proof holds.
+        One sentence, or None if the proof holds.
     """
     if rule_named(rule) is not MAX:
         return NO_PROOF
@@ -140,7 +147,7 @@ def promise(graph: Graph, embedding: Float32[ndarray, "items d_model"]) -> Promi
     if graph.items != len(embedding):
         raise InputError(f"the graph has {graph.items} items but the embedding has {len(embedding)} rows")
     if graph.items > MOST_ITEMS:
-        raise InputError(f"an embedding's promise is worked out for up to {MOST_ITEMS} items, not for {graph.items}")
+        raise InputError(f"the block size is computed for up to {MOST_ITEMS} items, not for {graph.items}")
     d_model = embedding.shape[1]
     worst = incoherence_profile(embedding, matching_size=min(d_model, graph.items))
     size, tried = min(d_model, graph.items), []

@@ -1,12 +1,13 @@
 """Model audit: the relations that a layer of a real model can hold by its shape, and how random its weights look.
 
 The audit is about one layer, with frozen rows like random ones and the rule max. A layer of a model reads other rows at
-every depth, attends by softmax and shares the work with other layers. So the audit states what the shape of a layer
+every depth, attends by softmax, and other layers hold relations too. So the audit states what the shape of a layer
 allows, not what the model knows. `measure_weights` measures how far the model's rows and heads are from random ones.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,17 +16,18 @@ import numpy as np
 from jaxtyping import Float, Float32, Float64
 from numpy import ndarray
 
-from manyheads.bounds import Architecture, Neighbour, Shape, neighbours
+from manyheads.bounds import Architecture, BitsPerWeight, Neighbour, Shape, bits_per_weight, neighbours
 from manyheads.bounds.inverse import relations_by_bits, relations_by_freedom, relations_by_paper
 from manyheads.errors import InputError
 from manyheads.files.model_files import read_model_weights
+from manyheads.numbers import HEADS
 from manyheads.planning.advice import BITS
 from manyheads.planning.architectures import architecture as architecture_named
 from manyheads.problem.incoherence import IncoherenceProfile, incoherence_profile
 
 NEAR = 0.05  # a split that holds at most this share of relations less than the best split counts as near it
 REACH = "one layer alone, on frozen rows like random ones, rule max: what the shape allows, not what the model knows"
-SAMPLED_ROWS = 2048  # rows of the embedding of which all pairs are measured
+SAMPLED_ROWS = 2048  # all pairs among this number of rows of the embedding are measured
 SCORED_ROWS = 512  # tokens; each head scores their 262,144 pairs
 PERCENTILES = (1, 25, 50, 75, 99)
 
@@ -40,6 +42,7 @@ class Audit:
         by_bits: More relations are impossible with 16-bit weights.
         by_freedom: Relations by the degrees-of-freedom law.
         by_paper: Relations by the paper's empirical law for graphs that are no permutations.
+        bits_per_weight: Of a layer that holds a graph with `by_freedom` relations.
         best_heads: Head count with the same query budget that holds the most relations by the law.
         by_best_split: Relations that `best_heads` heads hold by the law.
         without_sharing: Relations by the law if every query head had its own keys.
@@ -51,6 +54,7 @@ class Audit:
     by_bits: int
     by_freedom: int
     by_paper: int
+    bits_per_weight: BitsPerWeight
     best_heads: int
     by_best_split: int
     without_sharing: int
@@ -144,12 +148,14 @@ def audit(architecture: Architecture | str, *, items: int | None = None, context
     splits = _splits(unshared)
     held = {split.heads: relations_by_freedom(split, items=count) for split in splits}
     best = max(held, key=lambda heads: (held[heads], -heads))
+    likely = relations_by_freedom(shape, items=count)
     return Audit(
         architecture=architecture,
         items=count,
         by_bits=relations_by_bits(shape, items=count, bits=BITS),
-        by_freedom=relations_by_freedom(shape, items=count),
+        by_freedom=likely,
         by_paper=relations_by_paper(shape, items=count),
+        bits_per_weight=bits_per_weight(f"random:{count}:{likely}", weights=shape.parameters),
         best_heads=best,
         by_best_split=held[best],
         without_sharing=held[shape.heads],
@@ -236,7 +242,7 @@ def head_geometry(
         layer: Number of the layer.
         query: W_Q of each query head.
         key: W_K of each key head; neighbouring query heads share one.
-        rows: Rows as the layer reads them, behind its norm.
+        rows: Rows as the layer reads them, after its norm.
 
     Yields:
         The geometry of each query head.
@@ -279,7 +285,7 @@ def sampled_rows(
 def normalised(
     rows: Float64[ndarray, "n d_model"], weight: Float32[ndarray, " d_model"] | None, *, centred: bool
 ) -> Float64[ndarray, "n d_model"]:
-    """Rows as a layer reads them, behind its norm.
+    """Rows as a layer reads them, after its norm.
 
     Args:
         rows: Rows of the embedding.
@@ -314,8 +320,9 @@ def effective_rank(spectrum: Float64[ndarray, " n"]) -> float:
 def _splits(shape: Shape) -> list[Shape]:
     """The query budget in every number of heads that divides it, none wider than d_model."""
     budget = shape.query_budget
+    small = [divisor for divisor in range(1, math.isqrt(budget) + 1) if budget % divisor == 0]
     return [
         Shape(d_model=shape.d_model, heads=heads, key_width=budget // heads)
-        for heads in range(1, budget + 1)
-        if budget % heads == 0 and (budget // heads <= shape.d_model or heads == shape.heads)
+        for heads in sorted({*small, *(budget // divisor for divisor in small)})
+        if heads == shape.heads or (budget // heads <= shape.d_model and heads <= HEADS.most)
     ]

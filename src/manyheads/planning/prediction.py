@@ -33,11 +33,11 @@ SOFTMAX_RATIO = 2.2  # key budget of the rule softmax over that of max, in conte
 SOFTMAX_SPREAD = 0.125  # standard deviation of the logarithm of that ratio
 CONTEXT = 16  # items in a context of every calibration run
 CALIBRATED = {"items": (32, 512), "d_model": (12, 96), "degree": (1.0, 4.0)}
-LAW_OFFSET = 2.0  # added to the law before a ratio to it is taken: for very small budgets the law means little
+LAW_OFFSET = 2.0  # added to the law before a ratio is computed: for very small budgets the law is not exact
 NINE_OF_TEN = 1.645  # standard deviations on both sides of the mean that hold 9 of 10 normal values
 
 # Share of a full-rank head's freedom that each head needs, at the head counts that needed the least key budget in
-# calibration. A head near full rank (share 1) wastes its width; with a small share there are too many heads.
+# calibration. A head near full rank (share 1) uses its width badly; with a small share there are too many heads.
 BEST_FILL = 0.42
 GOOD_FILLS = (0.3, 0.5)
 MOST_HEADS = 1024
@@ -51,7 +51,7 @@ class Prediction:
         key_budget: The prediction.
         low: Lower end of the interval that held 9 of 10 calibration problems.
         high: Upper end of that interval.
-        safe: The recommended key budget: most problems succeed with it.
+        safe: The recommended key budget. Most problems succeed with this budget.
         is_extrapolated: Whether a size or the context length lies outside the calibration.
     """
 
@@ -64,7 +64,12 @@ class Prediction:
 
 @dataclass(frozen=True, kw_only=True)
 class Split:
-    """A key budget as a number of heads and their width."""
+    """A key budget as a number of heads and their width.
+
+    Attributes:
+        heads: h, at least 1.
+        key_width: d_k, at least 1.
+    """
 
     heads: int
     key_width: int
@@ -83,7 +88,7 @@ class Alternative:
         heads: Number of heads.
         key_width: Width of each head.
         relations: Relations that fit by the degrees-of-freedom law.
-        loss: Share of relations lost against the recommended split; negative where more relations fit.
+        loss: Share of relations lost against the recommended split; negative if more relations fit.
     """
 
     heads: int

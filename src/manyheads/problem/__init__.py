@@ -1,1 +1,1 @@
-"""Problem: a graph over an embedding, what an attention layer has to hold."""
+"""Problem: a graph over an embedding. An attention layer has to hold its relations."""

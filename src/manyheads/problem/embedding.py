@@ -17,19 +17,19 @@ from manyheads.problem.graph import Graph
 MARKS = ("", "Ġ", "▁", " ")  # before a token that begins a word; the tokenisers differ in the mark
 SHOWN = 20  # missing names in one message
 HINTED = 5  # missing names with a hint: the search for near names takes long in a large vocabulary
-GIVEN = "given"  # how a run names a graph or an embedding that was handed in: given:FINGERPRINT
+GIVEN = "given"  # a run names a given graph or embedding given:FINGERPRINT
 
 
 @dataclass(frozen=True, eq=False)
 class Embedding:
     """Rows of numbers, one for each item, frozen while a layer is built or trained.
 
-    Args:
+    Attributes:
         rows: Floating-point numbers of shape (items, d_model), all finite.
         names: The items' names in the order of the rows, or None.
 
     Raises:
-        InputError: The rows are no such array, or their number is not that of the names.
+        InputError: The rows are no such array, or the number of names is not the number of rows.
 
     >>> Embedding(np.eye(3), names=("a", "b", "c")).d_model
     3
@@ -54,7 +54,17 @@ class Embedding:
 
     @classmethod
     def of(cls, rows: Embedding | ndarray) -> Embedding:
-        """An embedding as it is, or an array as an embedding without names."""
+        """An embedding as it is, or an array as an embedding without names.
+
+        Args:
+            rows: An embedding, or an array of shape (items, d_model).
+
+        Returns:
+            The same embedding, or a new one.
+
+        Raises:
+            InputError: The array cannot be an embedding.
+        """
         return rows if isinstance(rows, Embedding) else cls(rows)
 
     def select(self, names: Sequence[str]) -> Embedding:
@@ -66,10 +76,10 @@ class Embedding:
             names: Names of rows, in the order in which the rows are wanted, e.g. the labels of a graph.
 
         Returns:
-            An embedding with a row for each name, under the names as they are given.
+            An embedding with a row for each given name.
 
         Raises:
-            InputError: The embedding has no names, or some names have no row. The message lists all of these.
+            InputError: The embedding has no names, or some names have no row. The message lists these names.
 
         >>> cities = Embedding(np.eye(3), names=("ĠParis", "ĠRome", "river"))
         >>> cities.select(["river", "Paris"]).rows[:, 0]
@@ -123,11 +133,11 @@ def places_of(name: str, numbers: Mapping[str, int]) -> list[int]:
 
 
 def near_names(name: str, known: Iterable[str]) -> list[str]:
-    """Up to three known names, without their marks, that are spelt nearly like this one."""
+    """Up to three known names, without their marks, with nearly the same spelling as this name."""
     unmarked = [one.lstrip("".join(MARKS)) for one in known]
     return list(dict.fromkeys(difflib.get_close_matches(name, unmarked, n=3)))
 
 
 def given_name(thing: Graph | Embedding | ndarray) -> str:
-    """How a run's fields name a graph or an embedding that was handed in: given:FINGERPRINT."""
+    """The name of a given graph or embedding in the fields of a run: given:FINGERPRINT."""
     return f"{GIVEN}:{(Embedding(thing) if isinstance(thing, ndarray) else thing).fingerprint}"

@@ -11,18 +11,41 @@ from jaxtyping import Float32
 from numpy import ndarray
 
 from manyheads.errors import InputError
+from manyheads.numbers import check_number, check_numbers, require_memory
 from manyheads.problem.kind_words import Parameter, Value, form_of, parse_values, seed_word, split_words, value_word
 
 
 def one_hot(items: int) -> Float32[ndarray, "items items"]:
-    """The identity: no compression, d_model = items."""
-    _check_sizes(items, items)
+    """The identity: no compression, d_model = items.
+
+    Args:
+        items: m, at least 1.
+
+    Returns:
+        Rows of shape (items, items).
+
+    Raises:
+        InputError: There are no items.
+    """
+    _check_sizes(items, items, number=4)
     return np.eye(items, dtype=np.float32)
 
 
 def gaussian(items: int, d_model: int, *, seed: int) -> Float32[ndarray, "items d_model"]:
-    """Rows drawn from N(0, I/d_model), then scaled to length one (the paper's Gaussian unit-norm embedding)."""
-    _check_sizes(items, d_model)
+    """Rows drawn from N(0, I/d_model), then scaled to length one (the paper's Gaussian unit-norm embedding).
+
+    Args:
+        items: m, at least 1.
+        d_model: Width of a row, at least 1.
+        seed: The seed of the random generator.
+
+    Returns:
+        Rows of shape (items, d_model), each of length 1.
+
+    Raises:
+        InputError: A size is below 1.
+    """
+    _check_sizes(items, d_model, seed=seed)
     rows = np.random.default_rng(seed).standard_normal((items, d_model))
     return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
 
@@ -30,12 +53,25 @@ def gaussian(items: int, d_model: int, *, seed: int) -> Float32[ndarray, "items 
 def sparse_binary(
     items: int, d_model: int, *, seed: int, density: float | None = None
 ) -> Float32[ndarray, "items d_model"]:
-    """Entries 1 with probability `density`, else 0 (Corollary B.7); a row of zeros is drawn again.
+    """Entries are 1 with probability `density`, else 0 (Corollary B.7). A row of zeros is drawn again.
 
-    The default density is p_B = ln(items)/d_model, at most ½. At c·ln(items)/d_model about items^(1−c) rows would be
-    zero, so at the default about one. No layer can recognise an item with a zero row, hence the second draw.
+    The default density is p_B = ln(items)/d_model, at most ½. At the density c·ln(items)/d_model about items^(1−c) rows
+    are zero; at the default about one row is. No layer can recognise an item with a zero row, hence the second draw.
+
+    Args:
+        items: m, at least 1.
+        d_model: Width of a row, at least 1.
+        seed: The seed of the random generator.
+        density: The probability of a 1, from 1/(2·d_model) to 1; None: p_B.
+
+    Returns:
+        Rows of shape (items, d_model), none of them zero.
+
+    Raises:
+        InputError: A size is below 1, or the density is out of its range.
     """
-    _check_sizes(items, d_model)
+    _check_sizes(items, d_model, seed=seed)
+    check_numbers(density=density)
     if density is None:
         density = min(0.5, max(1.0, math.log(items)) / d_model)
     if not 0.5 / d_model <= density <= 1:
@@ -50,9 +86,11 @@ def sparse_binary(
     return rows.astype(np.float32)
 
 
-def _check_sizes(items: int, d_model: int) -> None:
-    if items < 1 or d_model < 1:
-        raise InputError(f"an embedding needs items and d_model of at least 1, not {items} and {d_model}")
+def _check_sizes(items: int, d_model: int, *, seed: int = 0, number: int = 20) -> None:
+    """Refuse sizes outside their ranges, and rows that would not fit into the memory at so many bytes a number."""
+    check_number("generator_seed", seed, said="seed")
+    check_numbers(items=items, d_model=d_model)
+    require_memory(number * items * d_model, f"an embedding of {items:,} items with d_model {d_model:,}")
 
 
 D_MODEL = Parameter("d_model")
@@ -93,11 +131,11 @@ class EmbeddingFamily:
         return self.kind.draw(items, *self.values, seed=seed)
 
     def d_model(self, items: int) -> int:
-        """The width of the rows of an embedding of this many items."""
+        """The width of the rows of an embedding with this number of items."""
         return int(self.values[0]) if D_MODEL in self.kind.parameters else items
 
     def seed_words(self, items: int) -> tuple[int, ...]:
-        """The words of a seed's key besides the seed: the sizes."""
+        """The sizes. With the seed, they are the key of the random generator."""
         return (items, *map(seed_word, self.values))
 
     def __str__(self) -> str:
@@ -112,6 +150,9 @@ EMBEDDING_KINDS: dict[str, EmbeddingKind] = {}
 
 def register_embedding_kind(kind: EmbeddingKind) -> None:
     """Make a kind of embedding known to every command.
+
+    Args:
+        kind: The kind.
 
     Raises:
         InputError: The name is taken or has a colon.

@@ -15,16 +15,17 @@ from jaxtyping import Bool, Int
 from numpy import ndarray
 
 from manyheads.errors import InputError
+from manyheads.numbers import ITEMS, check_number, require_memory
 
 Matching = tuple[Int[ndarray, " _"], Int[ndarray, " _"]]  # the sources and the targets of relations, in one order
-MOST_ITEMS = 2**31 - 1  # so that items² pairs can be numbered in 64 bits, and an item in 32
+MOST_ITEMS = int(ITEMS.most)
 
 
 @dataclass(frozen=True, eq=False)
 class Graph:
     """Directed relations between items 0 … items − 1, sorted by (source, target), none twice.
 
-    Args:
+    Attributes:
         items: m, the number of items, from 1 to MOST_ITEMS.
         sources: The source of each relation, in any order.
         targets: The target of each relation, in the same order.
@@ -44,10 +45,7 @@ class Graph:
 
     def __post_init__(self) -> None:
         sources, targets = _indices(self.sources), _indices(self.targets)
-        if self.items != int(self.items) or self.items > MOST_ITEMS:
-            raise InputError(f"a graph has a whole number of items, at most {MOST_ITEMS:,}, not {self.items}")
-        if self.items < 1:
-            raise InputError(f"a graph needs at least one item, not {self.items}")
+        object.__setattr__(self, "items", check_number("items", self.items, said="the number of items of a graph"))
         if self.labels is not None:
             if len(self.labels) != self.items:
                 raise InputError(f"{len(self.labels)} labels do not name {self.items} items")
@@ -77,17 +75,20 @@ class Graph:
     @cached_property
     def out_degrees(self) -> Int[ndarray, " items"]:
         """The number of relations out of each item."""
-        return _read_only(np.bincount(self.sources, minlength=self.items))
+        return self._degrees(self.sources)
 
     @cached_property
     def in_degrees(self) -> Int[ndarray, " items"]:
         """The number of relations into each item."""
-        return _read_only(np.bincount(self.targets, minlength=self.items))
+        return self._degrees(self.targets)
 
     @property
     def max_degree(self) -> int:
         """Δ, the largest in- or out-degree."""
-        return int(max(self.out_degrees.max(), self.in_degrees.max()))
+        if self.items <= 4 * self.relations:
+            return int(max(self.out_degrees.max(), self.in_degrees.max()))
+        # few relations among very many items: no array with a number for each item
+        return max(int(np.unique(ends, return_counts=True)[1].max(initial=0)) for ends in (self.sources, self.targets))
 
     @property
     def is_permutation(self) -> bool:
@@ -105,15 +106,31 @@ class Graph:
         return _read_only(np.concatenate([[0], np.cumsum(self.out_degrees)]))
 
     def adjacency(self, start: int = 0, stop: int | None = None) -> Bool[ndarray, "rows items"]:
-        """The dense rows start … stop − 1 of the adjacency matrix."""
+        """The dense rows start … stop − 1 of the adjacency matrix.
+
+        Args:
+            start: The first row.
+            stop: The row after the last; None: items.
+
+        Returns:
+            True for a relation, of shape (stop − start, items).
+        """
         stop = self.items if stop is None else stop
+        require_memory((stop - start) * self.items, f"an adjacency matrix of {stop - start:,} × {self.items:,} pairs")
         rows = np.zeros((stop - start, self.items), dtype=bool)
         low, high = self.row_starts[start], self.row_starts[stop]
         rows[self.sources[low:high] - start, self.targets[low:high]] = True
         return rows
 
     def name(self, item: SupportsIndex) -> str:
-        """The item's label, or its number where there are none."""
+        """The item's label, or its number if the graph has no labels.
+
+        Args:
+            item: The number of the item.
+
+        Returns:
+            The name.
+        """
         return self.labels[item] if self.labels is not None else str(item)
 
     @cached_property
@@ -133,8 +150,22 @@ class Graph:
     def __hash__(self) -> int:
         return hash((self.items, self.sources.tobytes(), self.targets.tobytes(), self.labels))
 
+    def _degrees(self, ends: Int[ndarray, " relations"]) -> Int[ndarray, " items"]:
+        require_memory(16 * self.items, f"the degrees of {self.items:,} items")
+        return _read_only(np.bincount(ends, minlength=self.items))
+
     def with_labels(self, labels: Sequence[str]) -> Graph:
-        """The same relations between named items."""
+        """The same relations between named items.
+
+        Args:
+            labels: One name for each item, all different.
+
+        Returns:
+            A new graph.
+
+        Raises:
+            InputError: The labels do not name the items.
+        """
         return Graph(self.items, self.sources, self.targets, tuple(labels))
 
 
@@ -142,6 +173,15 @@ def graph_from_networkx(graph: Any) -> Graph:
     """The relations of a networkx graph.
 
     Nodes that are not the numbers 0 … m − 1 become labels. An undirected edge becomes two relations.
+
+    Args:
+        graph: A networkx Graph or DiGraph.
+
+    Returns:
+        The graph.
+
+    Raises:
+        InputError: The graph has no nodes, or two parallel edges.
     """
     nodes = list(graph.nodes)
     return _from_edges(nodes, nodes, list(graph.edges()), directed=graph.is_directed())
@@ -150,8 +190,17 @@ def graph_from_networkx(graph: Any) -> Graph:
 def graph_from_rustworkx(graph: Any) -> Graph:
     """The relations of a rustworkx graph.
 
-    Node weights that are not the numbers 0 … m − 1 become labels; where all are None, there are no labels. An
+    Node weights that are not the numbers 0 … m − 1 become labels. If all node weights are None, there are no labels. An
     undirected edge becomes two relations.
+
+    Args:
+        graph: A rustworkx PyGraph or PyDiGraph.
+
+    Returns:
+        The graph.
+
+    Raises:
+        InputError: The graph has no nodes, two parallel edges, or two nodes with the same label.
     """
     return _from_edges(
         list(graph.node_indices()), graph.nodes(), list(graph.edge_list()), directed=hasattr(graph, "in_degree")

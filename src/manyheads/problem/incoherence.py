@@ -15,9 +15,8 @@ from manyheads.problem.embedding import Embedding
 from manyheads.problem.graph import Matching
 
 EXACT_ITEMS = 4096  # up to this number of items γ is the maximum over every pair of rows
-HEAVIEST_ROWS = (
-    1024  # beyond it, `incoherence_profile` examines the pairs among this many rows, those that overlap most
-)
+# Beyond that number, `incoherence_profile` examines the pairs among this number of rows: those that overlap most.
+HEAVIEST_ROWS = 1024
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,7 @@ class IncoherenceProfile:
     gamma: float  # largest |Σ_{a∈S} δ_i(a)·δ_j(a)| over every i and j, so also i = j
     gamma_distinct: float  # the same over i ≠ j
     exact: bool  # False: only some pairs were examined, and the γ that depends on pairs is a lower bound
-    sampled_pairs: int | None  # the number of pairs examined, where not all were
+    sampled_pairs: int | None  # the number of pairs examined, if not all were
 
 
 def incoherence_profile(embedding: Float[ndarray, "items d_model"], *, matching_size: int) -> IncoherenceProfile:
@@ -157,7 +156,7 @@ def _cross_leakage(delta: Float64[ndarray, "n items"], size: int) -> float:
     best = 0.0
     for first in _chunks(np.arange(len(delta))):
         others = delta[first[0] :]
-        bounds = np.triu(_pair_bounds(delta[first], others, size), k=1)  # each pair once, none with itself
+        bounds = np.triu(_pair_bounds(delta[first], others, size), k=1)  # each pair once, no row with itself
         i, j = np.nonzero(bounds > best)
         for pairs in _chunks(np.argsort(-bounds[i, j], kind="stable")):
             if bounds[i[pairs[0]], j[pairs[0]]] <= best:
@@ -182,7 +181,7 @@ def _pair_bounds(
     left, right = np.abs(some), np.abs(others)
     for k in (1, 2, 4):
         both_signs, difference = left @ right.T, np.copysign(left, some) @ np.copysign(right, others).T
-        moment = (both_signs + np.abs(difference)) / 2  # Σ product^k over the sign that has more
+        moment = (both_signs + np.abs(difference)) / 2  # Σ product^k, the larger of the sums of the two signs
         np.minimum(bounds, size ** (1 - 1 / k) * moment ** (1 / k), out=bounds)
         left, right = left**2, right**2
     return bounds * (1 + 1e-9)  # rounding must not hide the maximum

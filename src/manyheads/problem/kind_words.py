@@ -11,6 +11,7 @@ from typing import Literal, TypeVar
 import numpy as np
 
 from manyheads.errors import InputError
+from manyheads.numbers import RANGES, check_number
 
 Value = int | float
 
@@ -24,7 +25,7 @@ class Parameter:
 
     def parse(self, word: str) -> Value | None:
         """The number, or None where the word is no such number."""
-        pattern = "[0-9]{1,18}" if self.type == "int" else r"[0-9]+(\.[0-9]*)?"
+        pattern = "[0-9]{1,400}" if self.type == "int" else r"[0-9]+(\.[0-9]*)?"
         return None if not re.fullmatch(pattern, word) else int(word) if self.type == "int" else float(word)
 
 
@@ -51,6 +52,9 @@ def parse_values(words: str, rest: Sequence[str], parameters: Sequence[Parameter
     values = [parameter.parse(word) for parameter, word in zip(parameters, rest, strict=False)]
     if len(rest) != len(parameters) or None in values:
         raise InputError(f"{words!r} is not of the form {form}")
+    for parameter, value in zip(parameters, values, strict=True):
+        name = parameter.name if parameter.name in RANGES else "constants" if parameter.type == "float" else "items"
+        check_number(name, value, said=f"{parameter.name.upper()} of {form}")
     return tuple(value for value in values if value is not None)
 
 

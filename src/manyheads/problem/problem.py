@@ -1,4 +1,4 @@
-"""Problem: one graph over one embedding, which an attention layer has to hold. Both are checked here, once."""
+"""Problem: one graph over one embedding. An attention layer has to hold the graph. Both are checked here, once."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from manyheads.errors import InputError
+from manyheads.numbers import check_number
 from manyheads.problem.embedding import Embedding
 from manyheads.problem.graph import Graph
 
@@ -19,7 +20,7 @@ ContextLength = int | tuple[int, int] | None  # one length, the least and the gr
 class Problem:
     """A graph, and an embedding with a row for each of its items.
 
-    Args:
+    Attributes:
         graph: The relations to hold.
         embedding: The items' rows: an `Embedding`, or an array of shape (items, d_model).
 
@@ -74,6 +75,9 @@ class Problem:
         Args:
             context_length: One length, or the least and the greatest, from 2 to the number of items.
 
+        Returns:
+            (least, greatest).
+
         Raises:
             InputError: No length is given, or a length is out of range.
         """
@@ -81,7 +85,9 @@ class Problem:
             raise InputError(
                 "rule softmax depends on the context: give the context length, or the least and the greatest"
             )
-        shortest, longest = (context_length, context_length) if isinstance(context_length, int) else context_length
+        shortest, longest = context_length if isinstance(context_length, tuple) else (context_length, context_length)
+        for length in (shortest, longest):
+            check_number("context_length", length)
         if not 2 <= shortest <= longest <= self.items:
             raise InputError(
                 f"context lengths run from 2 to the number of items, {self.items}, not from {shortest} to {longest}"
@@ -90,6 +96,9 @@ class Problem:
 
     def require_width(self, d_model: int) -> None:
         """Refuse a layer whose d_model is not the width of the embedding.
+
+        Args:
+            d_model: The width of the rows that the layer reads.
 
         Raises:
             InputError: The widths differ.

@@ -51,7 +51,7 @@ class NetworkWeights(NamedTuple):
         """Check that the widths of the heads add up to the embedding's.
 
         Raises:
-            InputError: They do not.
+            InputError: The sum of the widths is not E.
         """
         heads, embedding, width = self.query.shape[-3:]
         if heads * width != embedding:

@@ -31,7 +31,12 @@ EDGES = np.array([[1, -1, 1, -1], [-1, 1, -1, 1], [1, 1, -1, -1], [-1, -1, 1, 1]
 
 @dataclass(frozen=True, eq=False)
 class RetrievalExamples:
-    """Sequences as a network reads them, and their targets. Training examples come first, then validation examples."""
+    """Sequences as a network reads them, and their targets. Training examples come first, then validation examples.
+
+    Attributes:
+        tokens: The inputs of the network, of shape (examples, length, inputs).
+        targets: y of each sequence, of shape (examples,).
+    """
 
     tokens: Float32[ndarray, "examples length inputs"]
     targets: Float64[ndarray, " examples"]

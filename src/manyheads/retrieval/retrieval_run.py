@@ -11,7 +11,7 @@ from jaxtyping import Float32
 from numpy import ndarray
 
 from manyheads.errors import InputError
-from manyheads.identity import Identified, check_ranges, normalise_numbers
+from manyheads.identity import Identified, normalise_numbers
 from manyheads.problem.embedding import GIVEN
 from manyheads.training.batched_runs import StopReason
 
@@ -55,6 +55,14 @@ class RetrievalRun(Identified):
         problem_seed: The seed of the directions and the examples; `seed` if None.
         initial_sharpness: ln(β·√n) of every head before training.
         warm_up: The number of steps in which the learning rate rises to its maximum.
+        training_examples: The number of training examples.
+        validation_examples: The number of validation examples.
+        batch: The number of examples in a training step.
+        learning_rate: The largest learning rate.
+        beta1, beta2: Adam's decay rates of the mean gradient and of the mean squared gradient, in [0, 1).
+        epsilon: The number that Adam adds to a denominator.
+        steps: The number of training steps.
+        validate_every: The number of steps between two validation checks.
 
     >>> RetrievalRun(dimension=4, length=8, heads=2, head_width=8, seed=0).embedding
     16
@@ -116,10 +124,6 @@ class RetrievalRun(Identified):
         return {name: value for name, value in self.fields.items() if name not in own}
 
     def _check_shape(self) -> None:
-        if self.dimension < 1:
-            raise InputError(f"a retrieval task has D ≥ 1 features, not {self.dimension}")
-        sizes = ("length", "heads", "head_width", "embedding_width", "layers", "mlp_width", "input_width")
-        check_ranges(self, counts=sizes, not_negative=("seed", "problem_seed"))
         h, n, E = self.heads, self.head_width, self.embedding_width
         if n is None and E is None:
             raise InputError("the width of the heads is missing: give head_width or embedding_width")
@@ -137,13 +141,6 @@ class RetrievalRun(Identified):
             raise InputError(f"a digit has 16 patches: the length must be at least 16, not {self.length}")
 
     def _check_protocol(self) -> None:
-        check_ranges(
-            self,
-            counts=("training_examples", "batch", "steps", "validate_every"),
-            positive=("epsilon",),
-            not_negative=("learning_rate", "warm_up"),
-            below_one=("beta1", "beta2"),
-        )
         if self.validation_examples < 2:
             raise InputError(f"a variance needs at least 2 validation examples, not {self.validation_examples}")
         if self.batch > self.training_examples:
@@ -152,7 +149,13 @@ class RetrievalRun(Identified):
 
 @dataclass(frozen=True)
 class RetrievalCheck:
-    """One validation check: the validation NMSE, and the mean training loss since the check before in its unit."""
+    """One validation check.
+
+    Attributes:
+        step: The number of training steps before the check.
+        nmse: The validation error: mean squared error over the variance of the targets.
+        loss: The mean training loss since the previous check, in the same unit.
+    """
 
     step: int
     nmse: float

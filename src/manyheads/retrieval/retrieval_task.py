@@ -129,7 +129,18 @@ class RetrievalTask:
         return tuple(int(i) for i in np.flatnonzero(~self.members.all(axis=1)))
 
     def values(self, x: Float[ndarray, "n length width"]) -> Float64[ndarray, "n length features"]:
-        """f_i(x(t)) of every token."""
+        """f_i(x(t)) of every token.
+
+        Args:
+            x: Sequences, of shape (n, length, width).
+
+        Returns:
+            The values, of shape (n, length, features).
+
+        Raises:
+            InputError: The sequences have another length or width, or a feature does not give one number for each
+                token.
+        """
         self._check_inputs(x)
         tokens = np.asarray(x, dtype=np.float64)
         columns = [np.asarray(feature.value(tokens), dtype=np.float64) for feature in self.features]
@@ -139,17 +150,40 @@ class RetrievalTask:
         return np.stack(columns, axis=-1)
 
     def minima(self, x: Float[ndarray, "n length width"]) -> Float64[ndarray, "n features"]:
-        """z_i, the smallest value of each feature over its places."""
+        """z_i, the smallest value of each feature over its places.
+
+        Args:
+            x: Sequences, of shape (n, length, width).
+
+        Returns:
+            The minima, of shape (n, features).
+        """
         return np.where(self.members.T, self.values(x), np.inf).min(axis=1)
 
     def targets(self, x: Float[ndarray, "n length width"]) -> Float64[ndarray, " n"]:
-        """y of each sequence."""
+        """y of each sequence.
+
+        Args:
+            x: Sequences, of shape (n, length, width).
+
+        Returns:
+            The targets, of shape (n,).
+        """
         return np.asarray(self.combination.value(self.minima(x)), dtype=np.float64)
 
     def tokens(self, x: Float[ndarray, "n length width"]) -> Float64[ndarray, "n length inputs"]:
         """The inputs of a network: x(t), and for each restricted feature a mark, 1 outside S_i and 0 inside.
 
         The marks are the only information on positions.
+
+        Args:
+            x: Sequences, of shape (n, length, width).
+
+        Returns:
+            The inputs, of shape (n, length, inputs).
+
+        Raises:
+            InputError: The sequences have another length or width.
         """
         self._check_inputs(x)
         outside = ~self.members[list(self.restricted_features)].T

@@ -99,7 +99,14 @@ class SharpHeads:
         return ErrorGuarantee(error, self._rounding(steepness), tuple(each.tolist()))
 
     def soft_minima(self, x: Float[ndarray, "n length width"]) -> Float64[ndarray, "n features"]:
-        """z̃_i − c/(2β), at most c/(2β) from the minimum z_i in both directions."""
+        """z̃_i − c/(2β), at most c/(2β) from the minimum z_i in both directions.
+
+        Args:
+            x: Sequences, of shape (n, length, width).
+
+        Returns:
+            The soft minima, of shape (n, features).
+        """
         task, beta = self.task, self.inverse_temperature
         high = np.array([feature.high for feature in task.features])
         below = np.where(task.members.T, np.maximum(high - task.values(x), 0.0), 0.0)  # as a ReLU computes it
@@ -109,7 +116,14 @@ class SharpHeads:
         return high - (attention * below).sum(axis=1) - self.softness / (2 * beta)
 
     def answer(self, x: Float[ndarray, "n length width"]) -> Float64[ndarray, " n"]:
-        """F0 of the soft minima, each clipped to its feature's range. Clipping never increases the error."""
+        """F0 of the soft minima, each clipped to its feature's range. Clipping never increases the error.
+
+        Args:
+            x: Sequences, of shape (n, length, width).
+
+        Returns:
+            The answers, of shape (n,).
+        """
         low, high = np.array([(feature.low, feature.high) for feature in self.task.features]).T
         return np.asarray(self.task.combination.value(np.clip(self.soft_minima(x), low, high)), dtype=np.float64)
 
@@ -142,7 +156,7 @@ def sharp_heads(task: RetrievalTask, *, error: float, penalty: float = 1.0) -> S
     230.7
     """
     if not (np.isfinite(error) and error > 0):
-        raise InputError(f"an error to stay below is a positive number, not {error}")
+        raise InputError(f"the largest allowed error is a positive number, not {error}")
     # c falls as β grows, so β·error − Σ L_i·c_i(β)/2 rises: bisect between no leak and the largest leak
     low, high = (_inverse_temperature(task, error, leak) for leak in (0.0, 1.0))
     for _ in range(60):

@@ -1,4 +1,4 @@
-"""Where runs are trained: threads of this process, processes of this machine, workers of a Dask cluster."""
+"""Executors that train runs: threads of this process, processes of this machine, workers of a Dask cluster."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ DASK_LOGS = ("distributed", "distributed.client", "tornado", "tornado.applicatio
 
 
 class Workers:
-    """An executor, kept from sweep to sweep and replaced when a run has killed one of its workers.
+    """An executor. Several sweeps use it; it is replaced after a run has killed one of its workers.
 
     Args:
         make: Makes the executor.
-        slots: How many runs it trains at once.
-        together: Whether several short runs travel in one unit, because a unit costs more than a function call.
+        slots: The number of runs that it trains at once.
+        together: Whether several short runs are sent in one unit, because a unit costs more than a function call.
         present: Whether there are workers at the moment.
         release: Called at the end.
     """
@@ -87,20 +87,40 @@ class CallerExecutor(Workers):
     def discard(self) -> None:
         """Keep it, unless it is broken."""
         if getattr(self._executor, "_broken", False):
-            raise InputError("a run killed a worker of the executor handed in: `processes()` would have been replaced")
+            raise InputError("a run killed a worker of the given executor, which cannot be replaced: `processes()` can")
 
     def close(self) -> None:
         """Leave it open."""
 
 
 def threads(count: int | None = None) -> Workers:
-    """Threads of this process. The native engine releases the interpreter, so that threads fill the cores."""
+    """Threads of this process. The native engine releases the interpreter's lock, so threads use all cores.
+
+    Args:
+        count: The number of threads; None: the number of usable cores.
+
+    Returns:
+        The workers.
+
+    Raises:
+        InputError: The number is below 1.
+    """
     slots = _count(count)
     return Workers(lambda: ThreadPoolExecutor(slots), slots, together=False)
 
 
 def processes(count: int | None = None) -> Workers:
-    """Processes of this machine. A run that crashes ends its own process only."""
+    """Processes of this machine. A run that crashes ends its own process only.
+
+    Args:
+        count: The number of processes; None: the number of usable cores.
+
+    Returns:
+        The workers.
+
+    Raises:
+        InputError: The number is below 1.
+    """
     slots = _count(count)
     # spawn: a forked child would inherit the locks of the parent's threads and its open store
     spawn = get_context("spawn")
@@ -108,7 +128,17 @@ def processes(count: int | None = None) -> Workers:
 
 
 def dask(address: str) -> Workers:
-    """The workers of a Dask cluster at an address such as tcp://host:8786."""
+    """The workers of a Dask cluster.
+
+    Args:
+        address: The address of the scheduler, e.g. tcp://host:8786.
+
+    Returns:
+        The workers.
+
+    Raises:
+        InputError: Dask is not installed, no scheduler answers, or the scheduler has no workers.
+    """
     try:
         _quieten_dask()
         from distributed import Client
@@ -158,4 +188,4 @@ def _end_with_parent() -> None:
     parent = parent_process()
     if parent is not None:
         parent.join()
-        os._exit(1)  # a run in native code does not react to a gentler end
+        os._exit(1)  # a run in native code does not react to a weaker signal

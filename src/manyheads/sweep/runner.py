@@ -1,4 +1,4 @@
-"""sweep: many runs into a store, each trained once, whatever happens on the way."""
+"""sweep: train many runs and store their results. Each run is trained once, also after a crash or an interruption."""
 
 from __future__ import annotations
 
@@ -18,16 +18,22 @@ from manyheads.sweep.store.store import Store
 from manyheads.sweep.trainers import GroupTrainer, LayerTrainer, Trainer
 from manyheads.sweep.worker import WorkUnit, failure, stoppable, work
 
-UNIT_SECONDS = 1.0  # runs shorter than this travel together in one unit
+UNIT_SECONDS = 1.0  # runs shorter than this are sent together in one unit
 IN_FLIGHT = 2  # units a worker: the unit it trains and the unit that waits for it
-STOP_SECONDS = 1.5  # how long a stop waits until threads have read their flag
-LOOK_SECONDS = 5.0  # how often a sweep without news asks whether there are workers
-ABSENT_SECONDS = 60.0  # how long a cluster may be without workers
+STOP_SECONDS = 1.5  # seconds that a stop waits until threads have read their flag
+LOOK_SECONDS = 5.0  # seconds between two checks for workers while no result arrives
+ABSENT_SECONDS = 60.0  # seconds that a cluster may be without workers
 
 
 @dataclass(frozen=True)
 class SweepProgress:
-    """How far a sweep has come, told whenever records were stored."""
+    """The state of a sweep, reported whenever records were stored.
+
+    Attributes:
+        done: The number of runs with a record.
+        total: The number of runs.
+        latest: The records that were stored last.
+    """
 
     done: int
     total: int
@@ -80,7 +86,7 @@ def sweep(
                 finished = state.run_until(deadline)
             except BaseException:
                 stop.set()
-                with suppress(InputError):  # a store that refused once may refuse again: the first reason counts
+                with suppress(InputError):  # a store that raised an error may raise another: report the first
                     state.stop()
                 raise
             if not finished:
@@ -128,7 +134,7 @@ class _Sweep:
         self.store, self.workers, self.template, self.tries, self.progress = store, workers, template, tries, progress
 
     def run_until(self, deadline: float | None) -> bool:
-        """Whether everything was done by then."""
+        """Whether every run was done before the sweep ended."""
         self._store([])
         while self.pending or self.retried or self.futures:
             left = LOOK_SECONDS if deadline is None else min(LOOK_SECONDS, deadline - time.monotonic())
@@ -159,7 +165,7 @@ class _Sweep:
         return finished
 
     def stop(self) -> None:
-        """End everything now, but keep what is finished."""
+        """End all units now, but store the finished results."""
         for future in self.futures:
             future.cancel()
         self.workers.discard()
@@ -199,14 +205,14 @@ class _Sweep:
             future = self.workers.executor.submit(work, unit)
             self.futures[future] = unit
             future.add_done_callback(self.ended.put)
-        except BrokenExecutor:  # it broke after the last look at its futures, which will say so themselves
+        except BrokenExecutor:  # the pool broke after the last look at its futures; the futures will report it
             self.retried.extend(runs)
             if not self.futures:
                 self.workers.discard()
 
     def _result(self, future: Future[list[Record]]) -> list[Record]:
         unit = self.futures.pop(future, None)
-        if unit is None:  # its pool broke, and the unit was dealt with when the pool was discarded
+        if unit is None:  # its pool broke; the unit was handled when the pool was discarded
             return []
         try:
             return future.result()
@@ -217,7 +223,7 @@ class _Sweep:
         except CancelledError:
             raise InputError("the workers were taken away: run the same again to go on from what is stored") from None
         except Exception as error:
-            if type(error).__name__ == "KilledWorker":  # Dask's word for the same; its other tasks live on
+            if type(error).__name__ == "KilledWorker":  # Dask's error for a lost worker; its other tasks continue
                 return self._died([unit], error)
             # the unit could not be sent, or its records could not be fetched
             return [failure(self.template.trainer, run, error) for run in unit.runs]

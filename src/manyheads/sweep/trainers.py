@@ -1,4 +1,4 @@
-"""Trainers: how runs of one kind are trained. A sweep knows no more of its runs than their id and fields."""
+"""Trainers: each trains runs of one kind. A sweep itself knows only the id and the fields of its runs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from manyheads.training.run import Run
 
 @runtime_checkable
 class Trainer(Protocol):
-    """Trains runs of one kind. It is frozen and picklable: it travels to processes and clusters with the runs."""
+    """Trains runs of one kind. It is frozen and picklable: it is sent to processes and clusters with the runs."""
 
     @property
     def kind(self) -> str:
@@ -35,10 +35,26 @@ class Trainer(Protocol):
         """The engine; the same run on another engine is another record."""
 
     def refusal(self, run: Any) -> str | None:
-        """Why this run is impossible, asked before anything starts; None if it is possible."""
+        """The reason why a run is impossible; the sweep asks before it starts.
+
+        Args:
+            run: The run.
+
+        Returns:
+            The reason in one sentence; None if the run is possible.
+        """
 
     def train(self, run: Any, *, time_limit: float | None, keep_going: Callable[[], bool]) -> Record:
-        """Train the run to its end, to its time limit (seconds), or until `keep_going` returns False."""
+        """Train one run.
+
+        Args:
+            run: The run.
+            time_limit: The longest time in seconds; None: no limit.
+            keep_going: Called now and then; if it returns False, training stops.
+
+        Returns:
+            The record of the run.
+        """
 
 
 @runtime_checkable
@@ -46,19 +62,36 @@ class GroupTrainer(Trainer, Protocol):
     """A trainer that takes several runs in one call, because that is faster; no run changes another's result."""
 
     def fits(self, runs: Sequence[Any], run: Any) -> bool:
-        """Whether one more run may be trained in one call with these."""
+        """Whether one more run may be trained in one call with these runs.
+
+        Args:
+            runs: The runs of a call, at least one.
+            run: One more run.
+
+        Returns:
+            True if all can be trained in one call.
+        """
 
     def train_group(
         self, runs: Sequence[Any], *, time_limit: float | None, keep_going: Callable[[], bool]
     ) -> list[Record]:
-        """Train runs that fit; the records in their order."""
+        """Train several runs in one call.
+
+        Args:
+            runs: Runs that fit together.
+            time_limit: The longest time in seconds; None: no limit.
+            keep_going: Called now and then; if it returns False, training stops.
+
+        Returns:
+            A record for each run, in the order of the runs.
+        """
 
 
 @dataclass(frozen=True)
 class LayerTrainer:
     """Trains runs of one attention layer.
 
-    Args:
+    Attributes:
         engine: "native", the fused kernel, or "reference", plain PyTorch.
     """
 
@@ -94,7 +127,7 @@ class LayerTrainer:
 class BlockTrainer:
     """Trains Transformer blocks.
 
-    Args:
+    Attributes:
         table: The embedding of runs that name one by its fingerprint.
         device: Where torch computes.
         threads: Threads of a run on the CPU; a sweep fills the cores with runs.
@@ -111,11 +144,11 @@ class BlockTrainer:
 
     @property
     def engine(self) -> str:
-        """The folded block; another kind of device rounds otherwise."""
+        """The folded block with its device: another kind of device rounds differently."""
         return _folded(self.device)
 
     def refusal(self, run: BlockRun) -> str | None:
-        """Torch and its device must be here, and the table must be the one that the run names."""
+        """Torch and its device must be present, and the table must be the one that the run names."""
         if find_spec("torch") is None:
             return "a block needs torch: install manyheads[torch]"
         return _device_refusal(self.device) or table_refusal(run, self.table)
@@ -148,7 +181,7 @@ class BlockTrainer:
 class RetrievalTrainer:
     """Trains networks on retrieval tasks, several in one call.
 
-    Args:
+    Attributes:
         examples: The examples of runs that name some by their fingerprint.
         device: Where torch computes.
         threads: Threads of a group of runs on the CPU; a sweep fills the cores with groups.
@@ -167,11 +200,11 @@ class RetrievalTrainer:
 
     @property
     def engine(self) -> str:
-        """The folded network; another kind of device rounds otherwise."""
+        """The folded network with its device: another kind of device rounds differently."""
         return _folded(self.device)
 
     def refusal(self, run: RetrievalRun) -> str | None:
-        """Torch, its device and scikit-learn must be here, and the examples must be those that the run names."""
+        """Torch, its device and scikit-learn must be present, and the examples must be those that the run names."""
         if find_spec("torch") is None:
             return "a retrieval network needs torch: install manyheads[torch]"
         if run.task == "digits" and find_spec("sklearn") is None:
@@ -230,7 +263,7 @@ def _device_refusal(device: str) -> str | None:
 
 
 def _set_threads(threads: int) -> None:
-    """Not set back afterwards: runs at the same time would change their threads, and with them their rounding."""
+    """The number is not reset: that would change the threads, and so the rounding, of other runs in progress."""
     import torch
 
     torch.set_num_threads(threads)

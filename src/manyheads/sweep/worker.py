@@ -1,4 +1,4 @@
-"""What a worker does: train the runs of a work unit and return their records, never an exception."""
+"""The work of a worker: train the runs of a work unit and return their records, never an exception."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _stops: dict[str, threading.Event] = {}
 
 @dataclass(frozen=True)
 class WorkUnit:
-    """Some runs of one sweep and all that a worker needs to train them; it travels to processes and clusters."""
+    """Some runs of one sweep, and everything that a worker needs to train them; sent to processes and clusters."""
 
     runs: tuple[Storable, ...]
     trainer: Trainer
@@ -82,7 +82,7 @@ def stoppable(token: str) -> Iterator[threading.Event]:
 
 
 def _stop_signal(token: str) -> Callable[[], bool]:
-    """Where this worker learns that its sweep was stopped."""
+    """The function that tells this worker whether its sweep was stopped."""
     if token in _stops:
         return _stops[token].is_set
     if "distributed" in sys.modules:
@@ -90,16 +90,16 @@ def _stop_signal(token: str) -> Callable[[], bool]:
 
         try:
             tasks, key = get_worker().state.tasks, thread_state.key
-        except (ValueError, AttributeError):  # not a Dask worker's thread after all
+        except (ValueError, AttributeError):  # this is not the thread of a Dask worker
             return lambda: False
-        # Dask cannot interrupt a running task, but notes on the worker that nobody waits for it any more
+        # Dask cannot interrupt a running task, but records on the worker that the task was cancelled
         return lambda: key not in tasks or tasks[key].state == "cancelled"
     return lambda: False
 
 
 @contextmanager
 def _ended_by_force(time_limit: float | None) -> Iterator[None]:
-    """A run that hangs in spite of its limit ends with its process, where that process is a worker's own."""
+    """End the process of a run that exceeds its limit and does not react, if the process is a worker's own."""
     if time_limit is None or multiprocessing.parent_process() is None:
         yield
         return

@@ -1,4 +1,4 @@
-"""Training: what to train (Task, Protocol, Run), the result (Outcome), and two engines that agree step by step."""
+"""Training: the input (Task, Protocol, Run), the result (Outcome), and two engines that agree step by step."""
 
 from typing import TYPE_CHECKING
 

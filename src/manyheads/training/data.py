@@ -1,7 +1,7 @@
 """TrainingData: the problem, the messages and the contexts of a run, derived from its seeds and nothing else.
 
 Every draw has a key: numpy's SeedSequence over (purpose, seed, the sizes that shape the draw). So all (heads,
-key_width) of a problem seed meet the same graph, embedding and contexts, whatever the order or the machine.
+key_width) of a problem seed have the same graph, embedding and contexts, in every order and on every machine.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from jaxtyping import Float32, Float64, Int32
 from numpy import ndarray
 
 from manyheads._native import contexts
+from manyheads.numbers import require_memory
 from manyheads.problem.graph import Graph
 from manyheads.problem.problem import Problem
 from manyheads.training.run import Run
@@ -57,7 +58,8 @@ class TrainingData:
 
 
 def training_data(run: Run) -> TrainingData:
-    """The data of a run, drawn from its problem seed."""
+    """The data of a run, drawn from its problem seed; refused where run and data would not fit into the memory."""
+    require_memory(run_bytes(run), f"a run of {run.heads:,} heads of width {run.key_width:,} on {run.items:,} items")
     task, seed = run.task, run.seed if run.problem_seed is None else run.problem_seed
     problem = task.draw(seed)
     rate = int(np.float64(task.target_rate).view(np.uint64))
@@ -68,6 +70,16 @@ def training_data(run: Run) -> TrainingData:
         target_rate=task.target_rate,
         context_key=seed_key(Purpose.CONTEXTS, seed, task.items, task.context, rate),
     )
+
+
+def run_bytes(run: Run) -> int:
+    """An estimate of the memory of a run in bytes: rows, weights with their moments, scores, contexts of the tests."""
+    number, length, protocol = 8 if run.protocol.precision == "float64" else 4, run.task.context, run.protocol
+    messages = int(run.fields["message_width"]) if run.task.objective == "values" else 0
+    rows = run.items * (run.d_model * (8 + number) + messages * (8 + number) + 8)
+    weights = 2 * run.key_budget * run.d_model * (32 + 4 * number)  # float64 at the border, four arrays in the engine
+    scores = number * length * (length * (6 + 2 * run.heads) + 4 * run.key_budget)
+    return rows + weights + scores + 8 * length * (protocol.validation_contexts + protocol.test_contexts)
 
 
 def initial_weights(run: Run) -> tuple[Float64[ndarray, "heads d_model d_k"], Float64[ndarray, "heads d_model d_k"]]:

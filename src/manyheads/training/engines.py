@@ -62,7 +62,7 @@ def train(
 
 
 def native_kernel(run: Run, data: TrainingData) -> Training:
-    """The kernel with the run's first weights; tests and benchmarks drive it step by step."""
+    """The kernel with the run's first weights; tests and benchmarks call it step by step."""
     kernel = Training(
         kernel_settings(run, data),
         run.protocol.precision,
@@ -78,7 +78,7 @@ def native_kernel(run: Run, data: TrainingData) -> Training:
 def train_run(
     run: Run, data: TrainingData, *, progress: OnCheck | None = None, time_limit: float | None = None
 ) -> Outcome:
-    """Train one run on the native engine. It releases the interpreter, so that threads fill the cores."""
+    """Train one run on the native engine. It releases the interpreter's lock, so threads use all cores."""
 
     def report(step: int, score: float, loss: float) -> bool | None:
         return progress(run, Check(step, score, loss)) if progress else None
@@ -106,7 +106,7 @@ def train_run(
 
 
 def kernel_refusal(run: Run) -> str | None:
-    """Why the native engine cannot train this run, or None."""
+    """The reason why the native engine cannot train this run; None if it can."""
     if run.rule.kernel is not None:
         return None
     known = " and ".join(rule.name for rule in RULES.values() if rule.kernel is not None)

@@ -19,7 +19,13 @@ Stopped = Literal["converged", "limit", "diverged", "cancelled", "timeout"]
 
 @dataclass(frozen=True)
 class Check:
-    """One validation check: micro-F1 (value channel: mean squared error) and the mean training loss since the last."""
+    """One validation check.
+
+    Attributes:
+        step: The number of training steps before the check.
+        score: The micro-F1 on the validation contexts; for the value channel, the mean squared error.
+        loss: The mean training loss since the previous check.
+    """
 
     step: int
     score: float
@@ -27,7 +33,7 @@ class Check:
 
 
 OnCheck = Callable[[Run, Check], bool | None]
-"""Called at every validation check; False cancels the run, an exception ends it and passes through."""
+"""Called at every validation check. False cancels the run. An exception ends the run and is raised to the caller."""
 
 
 @dataclass(frozen=True)
@@ -49,19 +55,34 @@ class Tally:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """A run's scores, curve and layer. A score that was not measured is None."""
+    """A run's scores, curve and layer. A score that was not measured is None.
+
+    Attributes:
+        run: The run.
+        stopped: "converged", "limit", "diverged", "cancelled" or "timeout".
+        steps: Optimiser steps.
+        micro_f1: F1 on the test set; None for the value channel, and unless the run ended by itself.
+        mse: Mean squared error on the test set; for the value channel only.
+        zero_mse: Mean squared error of the answer zero on the test set; for the value channel only.
+        curve: The validation checks.
+        exact_errors: Number of wrongly decided pairs among all m²; None if the rule decides no single pair.
+        margin: The certificate's margin, negative if there are errors.
+        layer: The trained layer; None if the run diverged.
+        seconds: Wall time of training, validation and test.
+        engine: The engine that trained it.
+    """
 
     run: Run
     stopped: Stopped
     steps: int
-    micro_f1: float | None  # on the test set; None with a value channel, and unless the run ended by itself
-    mse: float | None  # on the test set, with a value channel only
-    zero_mse: float | None  # the squared error of predicting zero on the test set
+    micro_f1: float | None
+    mse: float | None
+    zero_mse: float | None
     curve: tuple[Check, ...]
-    exact_errors: int | None  # wrongly decided pairs among all m²; None if the rule decides no single pair
-    margin: float | None  # the certificate's, negative where there are errors
-    layer: Layer | None  # None if the run diverged
-    seconds: float  # of training, validation and test
+    exact_errors: int | None
+    margin: float | None
+    layer: Layer | None
+    seconds: float
     engine: str
 
     @property

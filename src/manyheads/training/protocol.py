@@ -1,4 +1,4 @@
-"""Protocol: how a layer is trained and tested, every constant of App. A.1 and the step limits of Table 2."""
+"""Protocol: the constants of training and testing (App. A.1), and the step limits of Table 2."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
 from manyheads.errors import InputError
-from manyheads.identity import check_ranges, normalise_numbers
+from manyheads.identity import normalise_numbers
 
 if TYPE_CHECKING:
     from manyheads.layer.rules import Rule
 
 PROTOCOL_VERSION = 1
-"""Raised whenever the same fields come to mean another training; part of every run's id."""
+"""The version of the training, part of every run's id: increase it when the same fields lead to another training."""
 
 CONTEXT = 16  # items in a context
 TARGET_RATE = 0.5  # share of a context's items whose target is brought in
@@ -33,24 +33,24 @@ TABLE_2 = {
 
 @dataclass(frozen=True, kw_only=True)
 class Protocol:
-    """The constants of training, the paper's values their defaults.
+    """The constants of training. The defaults are the paper's values.
 
-    Args:
+    Attributes:
         sharpness: Factor of (score − threshold) in the logistic loss, above 0.
         positive_weight: Weight of a relation in the loss, or "balanced": non-relations by relations of each context.
             None: the paper's, context − 1 for permutations and "balanced" for all other graphs.
         initial_scale: Standard deviation of the first weights. None: d_model^(−1/2).
         initial_threshold: The first threshold.
-        learning_rate: AdamW's step.
-        weight_decay: AdamW's decay of the weights.
-        beta1: AdamW's memory of gradients, in [0, 1).
-        beta2: AdamW's memory of their squares, in [0, 1).
-        epsilon: AdamW's guard against division by zero, above 0.
+        learning_rate: AdamW's learning rate.
+        weight_decay: AdamW's weight decay.
+        beta1: AdamW's decay of the mean gradient, in [0, 1).
+        beta2: AdamW's decay of the mean squared gradient, in [0, 1).
+        epsilon: The number that AdamW adds to a denominator, above 0.
         steps: The step limit, one context a step.
         validate_every: Steps between two validation checks.
         validation_contexts: Contexts of a validation check.
         test_contexts: Contexts of the test at the end.
-        stop_above: The validation F1 to exceed for an early stop.
+        stop_above: An early stop needs a validation F1 above this number.
         patience: Checks in a row above `stop_above` that stop the run; with messages, checks without a new best.
         precision: Precision of weights and arithmetic, "float32" or "float64".
 
@@ -80,13 +80,6 @@ class Protocol:
 
     def __post_init__(self) -> None:
         normalise_numbers(self)
-        check_ranges(
-            self,
-            counts=("steps", "validate_every", "validation_contexts", "test_contexts", "patience"),
-            positive=("sharpness", "epsilon"),
-            not_negative=("learning_rate", "weight_decay", "positive_weight", "initial_scale"),
-            below_one=("beta1", "beta2"),
-        )
         if self.precision not in get_args(Precision):
             raise InputError(f"unknown precision '{self.precision}': choose from {', '.join(get_args(Precision))}")
         if isinstance(self.positive_weight, str) and self.positive_weight != "balanced":

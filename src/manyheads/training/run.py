@@ -1,4 +1,4 @@
-"""Run: a task, a protocol, a shape and a seed: everything that decides what is trained, and nothing else."""
+"""Run: a task, a protocol, a shape and a seed. Together they decide the whole training."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 
 from manyheads.errors import InputError
-from manyheads.identity import Identified, check_ranges, normalise_numbers
+from manyheads.identity import Identified, normalise_numbers
 from manyheads.layer.rules import MAX, Rule, rule_named
+from manyheads.numbers import check_numbers
 from manyheads.training.protocol import PROTOCOL_VERSION, Protocol
 from manyheads.training.task import Task
 
@@ -16,7 +17,7 @@ from manyheads.training.task import Task
 class Run(Identified):
     """One layer to be trained (Sec. 6, App. A.1).
 
-    Args:
+    Attributes:
         task: The family of problems.
         heads: h, the number of heads.
         key_width: d_k, the width of each head.
@@ -44,7 +45,7 @@ class Run(Identified):
     def __post_init__(self) -> None:
         object.__setattr__(self, "rule", rule_named(self.rule))
         normalise_numbers(self)
-        check_ranges(self, counts=("heads", "key_width"), not_negative=("seed", "problem_seed"))
+        check_numbers(key_budget=self.key_budget)
         if self.task.objective == "values" and self.rule is not MAX:
             raise InputError("the value channel is defined for the rule max and one relation out of each item")
 
@@ -79,7 +80,7 @@ class Run(Identified):
 
 
 def shared_fields(task: Task, rule: Rule, protocol: Protocol) -> dict[str, int | float | str]:
-    """The fields that runs have in common which differ in heads, key width and seeds only."""
+    """The fields of a run without heads, key width and seeds."""
     return dict(_shared_fields(task, rule, protocol))
 
 

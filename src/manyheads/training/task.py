@@ -11,7 +11,7 @@ import numpy as np
 from numpy import ndarray
 
 from manyheads.errors import InputError
-from manyheads.identity import check_ranges, normalise_numbers
+from manyheads.identity import normalise_numbers
 from manyheads.problem.embedding import Embedding, given_name
 from manyheads.problem.embedding_kinds import EmbeddingFamily, embedding_family
 from manyheads.problem.graph import Graph
@@ -39,11 +39,11 @@ def seed_key(purpose: Purpose, seed: int, *sizes: int) -> int:
 class Task:
     """Problems of one kind and size, and the contexts in which a layer learns and is tested.
 
-    Two tasks are equal if their runs have equal ids: a given graph or embedding counts by its fingerprint.
+    Two tasks are equal if their runs have equal ids. A given graph or embedding is compared by its fingerprint.
 
-    Args:
-        graph: Words such as "permutation:64", of which each seed draws a graph; or one graph for all seeds.
-        embedding: Words such as "gaussian:16", of which each seed draws rows; or one embedding (or array) for all.
+    Attributes:
+        graph: Words such as "permutation:64": each seed draws a graph of this family. Or one graph for all seeds.
+        embedding: Words such as "gaussian:16": each seed draws rows of this family. Or one embedding or array.
         context: Items in a context, from 2 to the number of items.
         target_rate: Share of a context's items whose target is brought into the context, in [0, 1].
         objective: "edges": recognise relations. "values": pass on the related item's message (Sec. 7.2), for graphs
@@ -51,7 +51,7 @@ class Task:
         message_width: Width of the messages; None: d_model.
 
     Raises:
-        InputError: The words name no family, nothing of the family can be drawn, the embedding has not a row for each
+        InputError: The words name no family, the family has no such size, the embedding has not a row for each
             item, or a number lies outside its range.
 
     >>> task = Task("permutation:64", "gaussian:16")
@@ -159,7 +159,7 @@ class Task:
             problem_seed: Any whole number from 0. A given graph or embedding is the same for every seed.
 
         Returns:
-            The graph and the embedding, drawn from keys of their own: the same whatever else is drawn.
+            The graph and the embedding. Each is drawn from a key of its own, so other draws do not change it.
         """
         graph, rows = self.graph, self.embedding
         if isinstance(graph, GraphFamily):
@@ -205,27 +205,20 @@ class Task:
             raise InputError(f"the graph of a task is words or a Graph, not {type(self.graph).__name__}")
         if self.objective not in get_args(Objective):
             raise InputError(f"unknown objective '{self.objective}': choose from {', '.join(get_args(Objective))}")
-        check_ranges(self, counts=("message_width",))
-        if not 0 <= self.target_rate <= 1:
-            raise InputError(f"target_rate must lie in [0, 1], not {self.target_rate}")
         out_degree = _largest_out_degree(self.graph)
         if isinstance(self.embedding, EmbeddingFamily):
             _check_embedding(self.embedding, self.items)
         elif self.embedding.items != self.items:
             raise InputError(f"the graph has {self.items} items but the embedding has {self.embedding.items} rows")
-        if not 2 <= self.context <= self.items:
-            raise InputError(
-                f"a context of {self.context} distinct items cannot be drawn from {self.items}"
-                if self.context > self.items
-                else f"a context needs at least 2 items, not {self.context}"
-            )
+        if self.context > self.items:
+            raise InputError(f"a context of {self.context} distinct items cannot be drawn from {self.items}")
         if self.objective == "values" and out_degree > 1:
             raise InputError("the value channel is defined for at most one relation out of each item")
 
 
 @lru_cache(maxsize=1 << 10)
 def _largest_out_degree(graph: GraphFamily | Graph) -> int:
-    """The largest out-degree of a graph, or of one graph of the family: what cannot be drawn is refused here."""
+    """The largest out-degree of a graph, or of one graph of the family. A family that cannot be drawn is refused."""
     drawn = graph if isinstance(graph, Graph) else graph.draw(seed=0)
     return int(drawn.out_degrees.max(initial=0))
 

@@ -62,7 +62,7 @@ def branch_smallest(problem: PairProblems, limit: float, nodes: int) -> Decision
 
 
 def _take_or_leave(part: PairProblems, taken: tuple[int, ...]) -> Iterator[tuple[PairProblems, tuple[int, ...]]]:
-    # the item with the smallest weight among those that a tangent chooses
+    # the item with the smallest weight among the items that a tangent chooses
     y = 1 / (part.base + head_extremes(part, largest=True))
     weights = np.einsum("kp,kpt->pt", y * y, part.ratios)[0]
     column = int(np.argpartition(weights, -part.chosen)[-part.chosen])

@@ -17,7 +17,7 @@ from manyheads.problem.graph import Graph
 from manyheads.problem.problem import Problem
 
 EFFORT = 1 << 27  # numbers in the arrays of all pairs of one kind that are examined one by one
-NODES = 4096  # branches for the pairs that are not decided by then
+NODES = 4096  # branches for the pairs that the bounds do not decide
 
 
 def examine_contexts(
@@ -114,7 +114,7 @@ def _bound_all_pairs(
 
 
 def counted_failures(layer: Layer, problem: Problem, lengths: tuple[int, int]) -> Iterator[tuple[ScoredPair, bool]]:
-    """Pairs that are wrong in some context whatever the weights are, and whether each is a relation.
+    """Pairs that are wrong in some context with any weights, and whether each is a relation.
 
     A source's scores in a context add up to h. Take a context of ℓ items that are no targets of the source, itself
     included: one of them scores h/ℓ or more, so a threshold below h/ℓ fails. Take r targets in one context: one of them

@@ -73,7 +73,7 @@ class Frontier:
         self.found = np.full(len(order), -np.inf)
 
     def add(self, pair: ScoredPair) -> None:
-        """Store a pair whose score in one context is known, whatever its bound."""
+        """Store a pair whose score in one context is known, for any bound."""
         known = np.flatnonzero((self.sources == pair.source) & (self.targets == pair.target))
         if not known.size:
             self.sources = np.append(self.sources, pair.source)
@@ -85,7 +85,7 @@ class Frontier:
         self.worst = pair
 
     def wrong(self, threshold: float, rounding: float) -> Bool[ndarray, " pairs"]:
-        """Which pairs are certainly wrong in some context.
+        """The pairs that are certainly wrong in some context.
 
         The rounding counts three times: once for the arithmetic here, once for the layer's own arithmetic, and once as
         a reserve. So the layer's own score lies beyond the threshold by more than its rounding.
@@ -93,7 +93,7 @@ class Frontier:
         return self.found - 3 * rounding > self.sign * threshold
 
     def doubtful(self, threshold: float, rounding: float) -> Bool[ndarray, " pairs"]:
-        """Which pairs are not proved to stay on their side of the threshold."""
+        """The pairs that are not proved to stay on their side of the threshold."""
         return self.bounds + rounding >= self.sign * threshold
 
     def examine(self, projection: Projection) -> None:

@@ -26,7 +26,7 @@ QUESTIONS = {
         },
     )
 }
-# A command's module is opened when the command is called: no other command waits for its imports.
+# A command's module is imported when the command is called: no other command waits for its imports.
 COMMANDS = {
     "plan": "",
     "fit": "FitCommand",

@@ -1,4 +1,4 @@
-"""`manyheads attend`: type words, see what attends to what."""
+"""`manyheads attend`: type words, and see which words attend to which."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class AttendCommand:
     words: Annotated[
         tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="[WORD …]", help_behavior_hint="")
     ] = ()
-    """Labels of items, or their numbers where there are no labels."""
+    """Labels of items, or their numbers if there are no labels."""
     embedding: Annotated[Path, tyro.conf.arg(metavar="FILE")]
     """The embedding (.npy, .safetensors, .gguf)."""
     labels: Labels = None
@@ -45,7 +45,7 @@ class AttendCommand:
     json: Json = False
 
     def run(self) -> Answer:
-        """Look the words up; yes where anything attends. Without words, ask for them until there are no more."""
+        """Look the words up; yes if any word attends to another. Without words, ask for them until the input ends."""
         from manyheads.files import read_labels, read_layer
         from manyheads.layer.layer_vocabulary import Vocabulary
 
@@ -54,12 +54,12 @@ class AttendCommand:
         if self.words:
             return attention_answer(vocabulary, self.words)
         if self.json:
-            raise InputError("--json answers the words it is given, and none are given")
+            raise InputError("--json needs words: give them after the layer")
         return replace(_converse(vocabulary), shown=())
 
 
 def attention_answer(vocabulary: Vocabulary, words: tuple[str, ...]) -> Answer:
-    """The attention among these words, or of one word among all items; yes where anything attends."""
+    """The attention among these words, or of one word among all items; yes if any item attends to another."""
     items = vocabulary.items(words)
     if len(words) == 1:
         found = list(dict.fromkeys([*vocabulary.all_from(items), *vocabulary.all_to(items)]))  # a loop is in both
@@ -114,7 +114,7 @@ def _converse(vocabulary: Vocabulary) -> Answer:
         try:
             words = tuple(shlex.split(line))
         except ValueError:
-            words = tuple(line.split())  # an apostrophe is no quotation mark
+            words = tuple(line.split())  # an apostrophe is not a quotation mark
         if not words:
             continue
         try:

@@ -15,8 +15,6 @@ from manyheads.cli.options.option_types import (
     Picture,
     Whole,
     check_pictures,
-    require_at_least,
-    require_seed,
 )
 from manyheads.cli.render.answer import Answer, shown_files
 from manyheads.errors import InputError
@@ -38,7 +36,7 @@ class AuditCommand:
     items: Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="(default: its vocabulary)")] = None
     """Number of items."""
     key_width: Whole = None
-    """Width of a head, where a safetensors header does not say it."""
+    """Width of a head, if a safetensors header does not say it."""
     weights: File = None
     """The model's weights (.safetensors, .gguf), to measure its embedding and its heads."""
     seed: int = 0
@@ -54,8 +52,6 @@ class AuditCommand:
         from manyheads.cli.render.progress import progress
         from manyheads.planning.model_audit import audit, measure_weights
 
-        require_at_least(2, items=self.items)
-        require_seed(seed=self.seed)
         if self.picture is not None and self.weights is None:
             raise InputError("--picture draws the measured geometry: give --weights")
         check_pictures([self.picture], force=self.force)

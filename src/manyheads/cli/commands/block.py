@@ -19,9 +19,7 @@ from manyheads.cli.options.option_types import (
     Json,
     KeyWidth,
     Output,
-    require_at_least,
     require_ending,
-    require_seed,
 )
 from manyheads.cli.options.token_options import TokenOptions
 from manyheads.cli.render.answer import Answer, in_heads, pairs_table, shown_files
@@ -47,31 +45,31 @@ class BlockProtocol:
     final_norm: Flag = BlockRun.final_norm
     """A layer norm before the read-out."""
     norm_epsilon: float = BlockRun.norm_epsilon
-    """The layer norms' guard against division by nothing."""
+    """The number that a layer norm adds to the variance."""
     initial_scale: float = BlockRun.initial_scale
-    """Standard deviation of the first weights, times the root of what each sums over."""
+    """Standard deviation of the first weights, times the square root of their number of inputs."""
     batch: int = BlockRun.batch
     """Examples of a step."""
     learning_rate: float = BlockRun.learning_rate
     """AdamW's step."""
     weight_decay: float = BlockRun.weight_decay
-    """AdamW's decay of the weights."""
+    """AdamW's weight decay."""
     beta1: float = BlockRun.beta1
     """AdamW's memory of gradients."""
     beta2: float = BlockRun.beta2
-    """AdamW's memory of their squares."""
+    """AdamW's decay of the mean squared gradient."""
     epsilon: float = BlockRun.epsilon
-    """AdamW's guard against division by nothing."""
+    """The number that AdamW adds to a denominator."""
     steps: int = BlockRun.steps
-    """Steps, all of which are taken."""
+    """Number of steps; a run takes them all."""
     validate_every: int = BlockRun.validate_every
-    """Steps from one validation check to the next."""
+    """Steps between two validation checks."""
     validation_examples: int = BlockRun.validation_examples
     """Examples of a validation check."""
     test_examples: int = BlockRun.test_examples
     """Examples of the test at the end."""
     precision: Precision = BlockRun.precision
-    """Of the products; bfloat16 is for GPUs."""
+    """Precision of the matrix products; bfloat16 is for GPUs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +86,7 @@ class BlockCommand:
     seed: int = 0
     """The first seed. A seed decides permutation, examples, first weights and a generated embedding."""
     seeds: int = 1
-    """How many seeds, from --seed on; all are trained side by side."""
+    """Number of seeds, from --seed on; all are trained in one batch."""
     protocol: tyro.conf.OmitArgPrefixes[BlockProtocol] = field(default_factory=BlockProtocol)
     device: Device = "cpu"
     threads: Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="(default: the cores)")] = None
@@ -99,7 +97,7 @@ class BlockCommand:
     json: Json = False
 
     def run(self) -> Answer:
-        """Read the rows, train, write; yes where every run took all its steps."""
+        """Read the rows, train, write; yes if every run took all its steps."""
         from manyheads.block.block_training import train_blocks
         from manyheads.cli.render.progress import status
 
@@ -142,11 +140,9 @@ class BlockCommand:
         ]
 
     def _check(self) -> None:
-        """Refuse before the work what it could not end with."""
+        """Refuse, before the work, files that cannot be written after it."""
         from manyheads.files import check_writable
 
-        require_seed(seed=self.seed)
-        require_at_least(1, seeds=self.seeds, threads=self.threads)
         require_ending("--output", self.output, (".safetensors",))
         if self.output is not None:
             check_writable(self.output, force=self.force)

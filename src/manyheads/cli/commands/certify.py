@@ -28,7 +28,7 @@ class CertifyCommand:
     json: Json = False
 
     def run(self) -> Answer:
-        """Read, certify; yes where the layer holds the graph."""
+        """Read, certify; yes if the layer holds the graph."""
         from manyheads.certificate import certify
         from manyheads.cli.render.layer_table import layer_facts, shown_certificate
         from manyheads.cli.render.progress import progress

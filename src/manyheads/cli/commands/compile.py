@@ -15,8 +15,6 @@ from manyheads.cli.options.option_types import (
     LengthRange,
     Outputs,
     parse_context_length,
-    require_at_least,
-    require_seed,
     whole_number,
 )
 from manyheads.cli.options.problem_options import ProblemOptions
@@ -55,7 +53,7 @@ class CompileCommand:
     json: Json = False
 
     def run(self) -> Answer:
-        """Build, certify, write; yes where the layer holds the graph."""
+        """Build, certify, write; yes if the layer holds the graph."""
         length = parse_context_length(self.context_length)
         self._check(length)
         self.files.check()
@@ -147,9 +145,8 @@ class CompileCommand:
             )
 
     def _check(self, length: ContextLength) -> None:
-        """Refuse at once options that do not go together."""
+        """Refuse options that do not go together, before the work."""
         how = self.construction
-        require_seed(seed=how.seed)
         if how.threshold == "best" and not self.certify:
             raise InputError("--threshold best comes from a certificate and cannot go with --no-certify")
         if how.name == "softmax" and self.certify and length is None:
@@ -158,7 +155,6 @@ class CompileCommand:
             if self.max_key_budget is not None:
                 raise InputError("--max-key-budget goes with --smallest")
             return
-        require_at_least(1, max_key_budget=self.max_key_budget)
         if how.name not in ("compressive", "general"):
             raise InputError(f"--smallest searches compressive and general, not the {how.name} construction")
         if how.threshold not in (None, "paper", "best"):
@@ -169,4 +165,4 @@ class CompileCommand:
         if not self.certify:
             raise InputError("--no-certify does not go with --smallest")
         if how.matching_size is not None:
-            require_at_least(1, matching_size=whole_number("--matching-size", how.matching_size))
+            whole_number("--matching-size", how.matching_size)

@@ -30,7 +30,7 @@ class ExportCommand:
     to: Literal["torch", "transformers", "transformer-lens"]
     """The library. torch and transformer-lens (versions 2 and 3) take any rule, transformers takes softmax only."""
     embedding: File = None
-    """The embedding (.npy, .safetensors, .gguf) that goes with the layer; only torch can do without."""
+    """The embedding (.npy, .safetensors, .gguf) that goes with the layer; only torch does not need it."""
     tensor: Tensor = None
     force: Flag = False
     """Write into a directory that exists."""

@@ -15,9 +15,6 @@ from manyheads.cli.options.option_types import (
     LengthRange,
     Outputs,
     parse_context_length,
-    require_at_least,
-    require_seed,
-    require_time,
 )
 from manyheads.cli.options.problem_options import ProblemOptions, RuleName
 from manyheads.cli.render.answer import Answer, pairs_table, shown_files
@@ -31,7 +28,6 @@ if TYPE_CHECKING:
     from manyheads.problem.problem import ContextLength, Problem
 
 MapName = Literal["auto", "none", "whiten", "project", "project+whiten"]
-MOST_WORKERS = 1024
 PROFILE_BLOCK = 16
 MAP_HELP = (
     "A linear map of the embedding, folded into the weights: whiten it, project its mean direction out, or both. auto "
@@ -41,7 +37,7 @@ MAP_HELP = (
 
 @dataclass(frozen=True, kw_only=True)
 class FitCommand:
-    """Fit a layer that recognises a graph, as small as it can be certified.
+    """Fit the smallest layer that is certified to recognise a graph.
 
     The shape is fixed by --heads and --key-width, or --key-budget finds the best split of a key budget into heads, or
     --smallest searches for the smallest key budget. Without any of them, the laws predict the shape.
@@ -66,24 +62,24 @@ class FitCommand:
     seed: int = 2
     """Seed of the random starts."""
     restarts: Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="(default: 12)")] = None
-    """The most attempts: from a random start, then from the weights of the attempt before, in turns."""
+    """The most attempts, by turns from a random start and from the weights of the attempt before."""
     steps: Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="(default: 2000)")] = None
     """The most steps of one attempt, each over all pairs."""
     time_limit: Annotated[
         float | None, tyro.conf.arg(metavar="SECONDS", help_behavior_hint="(default: 60 for a search, else no limit)")
     ] = None
-    """Stop after this many seconds, and keep the best layer so far."""
+    """Stop after this number of seconds, and keep the best layer so far."""
     workers: Annotated[
         int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="(default: one a core; for one shape 1 or 2)")
     ] = None
-    """How many shapes a search tries at once; for one shape, the threads that share each step."""
+    """Number of shapes that a search tries at once; for one shape, the threads that share each step."""
     warm_start: Annotated[File, tyro.conf.arg(metavar="LAYER")] = None
     """Begin with the weights of this certified layer, after relations were added or removed."""
     files: tyro.conf.OmitArgPrefixes[Outputs] = field(default_factory=Outputs)
     json: Json = False
 
     def run(self) -> Answer:
-        """Fit one shape or search, write; yes where the layer holds the graph."""
+        """Fit one shape or search, write; yes if the layer holds the graph."""
         from manyheads.fitting import suitable_map
 
         length = parse_context_length(self.context_length)
@@ -237,12 +233,6 @@ class FitCommand:
             raise InputError("--smallest and --key-budget try until their time is up: --restarts does not go with them")
         if self.warm_start is not None and shape_given:
             raise InputError("--warm-start keeps the shape of its layer: --heads and --key-width do not go with it")
-        counts = ("heads", "key_width", "key_budget", "max_key_budget", "restarts", "steps", "workers")
-        require_at_least(1, **{name: getattr(self, name) for name in counts})
-        require_seed(seed=self.seed)
-        require_time(self.time_limit)
-        if self.workers is not None and self.workers > MOST_WORKERS:
-            raise InputError(f"--workers is at most {MOST_WORKERS}, not {self.workers}")
 
 
 def _effort(fitted: FitResult) -> str:

@@ -1,4 +1,4 @@
-"""`manyheads heads`: what the heads of a trained block do."""
+"""`manyheads heads`: the queries that each head of a trained block serves."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from manyheads.cli.options.option_types import Device, Force, Json, Picture, check_pictures, require_at_least
+from manyheads.cli.options.option_types import Device, Force, Json, Picture, check_pictures
 from manyheads.cli.render.answer import Answer, in_heads, shown_files
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class HeadsCommand:
     block: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="BLOCK")]
     """A block that `manyheads block -o` wrote."""
     per_query: int = 16
-    """Test contexts for each query, about."""
+    """Mean number of test contexts for each query."""
     device: Device = "cpu"
     picture: Picture = None
     """Draw which head serves which query into STEM.png and STEM.svg."""
@@ -39,7 +39,6 @@ class HeadsCommand:
         from manyheads.block.head_roles import head_work
         from manyheads.files.layer_files import read_block
 
-        require_at_least(1, per_query=self.per_query)
         check_pictures([self.picture], force=self.force)
         block = read_block(self.block)
         work = head_work(block.run, block.weights, block.table, per_query=self.per_query, device=self.device)

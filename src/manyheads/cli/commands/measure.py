@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -20,13 +21,12 @@ from manyheads.cli.options.option_types import (
     WorkerCount,
     check_pictures,
     open_workers,
-    require_at_least,
-    require_time,
 )
 from manyheads.cli.options.problem_options import TaskOptions
 from manyheads.cli.options.protocol_options import TrainingOptions
 from manyheads.cli.render.answer import Answer
 from manyheads.errors import InputError
+from manyheads.numbers import check_number
 
 if TYPE_CHECKING:
     from manyheads.capacity import Capacity, Goal
@@ -45,15 +45,15 @@ class MeasureCommand:
     heads: Annotated[str, tyro.conf.arg(metavar="powers:N|all:N|LIST")] = "powers:16"
     """Head counts: the powers of two up to N, all up to N, or a list such as 1,3,6."""
     seeds: int = 10
-    """How many seeds, from 0 on."""
+    """Number of seeds, from 0 on."""
     goal: GoalWord = "0.99"
     """The mean test F1 that counts as working; or `exact`: half of the seeds decide all items² pairs right, and every
     run takes all its steps."""
     training: tyro.conf.OmitArgPrefixes[TrainingOptions] = field(default_factory=TrainingOptions)
     max_runs: Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="(default: no limit)")] = None
-    """Stop after this many runs."""
+    """Stop after this number of runs."""
     time_limit: TimeLimit = None
-    """Stop after this many seconds."""
+    """Stop after this number of seconds."""
     store: StoreFile = Path("manyheads.db")
     workers: WorkerCount = None
     dask: Dask = None
@@ -63,15 +63,13 @@ class MeasureCommand:
     json: Json = False
 
     def run(self) -> Answer:
-        """Measure, draw; yes where a key budget works."""
+        """Measure, draw; yes if a key budget works."""
         from manyheads.cli.render.capacity_table import capacity_facts, shown_capacity
         from manyheads.cli.render.progress import tell
         from manyheads.layer.rules import rule_named
         from manyheads.training import Task
 
         goal = parse_goal(self.goal)
-        require_at_least(1, seeds=self.seeds, max_runs=self.max_runs)
-        require_time(self.time_limit)
         check_pictures([self.picture], force=self.force)
         task = Task(*self.task.load_task(), context=self.training.context_length, target_rate=self.training.target_rate)
         rule = rule_named(self.training.rule)
@@ -131,23 +129,27 @@ class MeasureCommand:
         return replace(measure_protocol(task, rule=rule, goal=goal), **self.training.constants())
 
 
-def parse_heads(text: str) -> list[int]:
+def parse_heads(text: str) -> Sequence[int]:
     """The head counts that words name.
 
     >>> parse_heads("powers:16"), parse_heads("all:3"), parse_heads("1,5")
-    ([1, 2, 4, 8, 16], [1, 2, 3], [1, 5])
+    ([1, 2, 4, 8, 16], range(1, 4), [1, 5])
     """
     kind, _, most = text.rpartition(":")
     numbers = most.split(",")
-    impossible = [number for number in numbers if not re.fullmatch("0*[1-9][0-9]{0,4}", number)]
+    impossible = [number for number in numbers if not re.fullmatch("[0-9]{1,400}", number)]
     if kind not in ("", "powers", "all") or (kind and len(numbers) > 1):
         raise InputError(f"head counts are a list such as 1,2,6, or all:N, or powers:N, not {text!r}")
     if impossible:
-        raise InputError(f"these are no head counts: {', '.join(map(repr, impossible))} (a count is 1 to 99999)")
+        raise InputError(f"these are no head counts: {', '.join(map(repr, impossible))}")
+    counts = [int(check_number("heads", int(number), said="a head count of --heads")) for number in numbers]
+    check_number(
+        "head_counts", counts[0] if kind == "all" else len(counts), said="the number of head counts of --heads"
+    )
     if not kind:
-        return [int(number) for number in numbers]
-    bound = int(most)
-    return list(range(1, bound + 1)) if kind == "all" else [1 << power for power in range(bound.bit_length())]
+        return counts
+    bound = counts[0]
+    return range(1, bound + 1) if kind == "all" else [1 << power for power in range(bound.bit_length())]
 
 
 def parse_goal(text: str) -> Goal:

@@ -46,7 +46,7 @@ class PaperCommand:
     what: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="[WHAT …]")] = ("all",)
     """all, beyond, retrieval, list, claims, or names such as fig3 table1 beyond_exact."""
     quick: Flag = False
-    """A sketch in minutes: 3 seeds, fewer points, no large or dense problems; the page and pictures say so."""
+    """A rough version in minutes: 3 seeds, fewer points, no large or dense problems; the page and pictures say so."""
     seeds: Count = None
     """Seeds at every point."""
     up_to: Count = None

@@ -17,7 +17,6 @@ from manyheads.cli.options.option_types import (
     Tensor,
     Whole,
     check_pictures,
-    require_at_least,
 )
 from manyheads.cli.options.problem_options import MaybeEmbeddingWords, MaybeGraphWords, RuleName, load_parts
 from manyheads.cli.render.answer import Answer, shown_files
@@ -30,9 +29,7 @@ if TYPE_CHECKING:
     from manyheads.problem.embedding import Embedding
     from manyheads.problem.graph import Graph
 
-FEWEST_BITS, MOST_BITS = 0.01, 1024.0
-MOST_BUDGET = 10**8
-CONTEXT_LENGTH = 16  # of the cost, where none is given
+CONTEXT_LENGTH = 16  # context length of the cost, if none is given
 
 Items = Annotated[Whole, tyro.conf.arg(help="Number of items m; a graph or an embedding says it too.")]
 Relations = Annotated[Whole, tyro.conf.arg(help="Number of relations m'; a graph says it too.")]
@@ -47,11 +44,6 @@ class StorageOptions:
     rule: RuleName = "max"
     bits: float = 16.0
     """Bits in which a weight is stored; they decide what is impossible."""
-
-    def check(self) -> None:
-        """Refuse a number of bits out of range."""
-        if not FEWEST_BITS <= self.bits <= MOST_BITS:
-            raise InputError(f"--bits is from {FEWEST_BITS:g} to {MOST_BITS:g}, not {self.bits:g}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,22 +68,20 @@ class PlanBudgetCommand:
     measure: Flag = False
     """Train the recommended split and its neighbours; exit code 1 if the recommended split stays below F1 0.99."""
     seeds: int = 3
-    """How many seeds --measure trains with."""
+    """Number of seeds of --measure."""
     picture: Picture = None
     """Draw the key budget by heads (STEM-heads) and relations by d_model (STEM-map), as .png and .svg."""
     force: Force = False
     json: Json = False
 
     def run(self) -> Answer:
-        """Plan, train where asked for, draw."""
+        """Plan, train if --measure is given, draw."""
         from manyheads.bounds import neighbours
         from manyheads.cli.render.advice_table import cost_of, shown_checks, shown_plan, shown_promise
         from manyheads.cli.render.progress import progress
         from manyheads.layer.rules import rule_named
         from manyheads.planning import AdviceCheck, check_advice, plan
 
-        self.storage.check()
-        require_at_least(1, seeds=self.seeds, context_length=self.context_length)
         stems = [] if self.picture is None else [_suffixed(self.picture, "heads"), _suffixed(self.picture, "map")]
         check_pictures(stems, force=self.force)
         graph, embedding = load_parts(graph=self.graph, embedding=self.embedding, tensor=self.tensor, items=self.items)
@@ -154,7 +144,6 @@ class PlanRelationsCommand:
         from manyheads.layer.rules import rule_named
         from manyheads.planning import relations_that_fit
 
-        self.storage.check()
         _, embedding = load_parts(graph=None, embedding=self.embedding, tensor=self.tensor, items=self.items)
         items, _, d_model = _sizes(self.items, None, self.d_model, None, embedding)
         if d_model is None:
@@ -175,7 +164,7 @@ class PlanWidthCommand:
     relations: Relations = None
     graph: MaybeGraphWords = None
     key_budget: int
-    """D_K, the heads' widths together."""
+    """D_K, the sum of the heads' widths."""
     storage: tyro.conf.OmitArgPrefixes[StorageOptions] = field(default_factory=StorageOptions)
     json: Json = False
 
@@ -185,10 +174,6 @@ class PlanWidthCommand:
         from manyheads.layer.rules import rule_named
         from manyheads.planning import d_model_needed
 
-        self.storage.check()
-        require_at_least(1, key_budget=self.key_budget)
-        if self.key_budget > MOST_BUDGET:
-            raise InputError(f"--key-budget is at most {MOST_BUDGET:,}, not {self.key_budget:,}")
         graph, _ = load_parts(graph=self.graph, embedding=None, items=self.items)
         items, relations, _ = _sizes(self.items, self.relations, None, graph, None)
         if relations is None:
@@ -257,7 +242,7 @@ def _agreed(name: str, values: list[int | None]) -> int | None:
 
 
 def _promise(graph: Graph | None, rows: ndarray, relations: int) -> Promise | None:
-    """What the constructions promise on the rows, for a random graph where none is given."""
+    """The block size that the constructions reach on the rows; for a random graph if no graph is given."""
     from manyheads.planning.guarantee import MOST_ITEMS, promise
     from manyheads.problem.graph_generators import random_graph
 

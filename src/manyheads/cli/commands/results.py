@@ -17,7 +17,6 @@ from manyheads.cli.options.option_types import (
     StoreFile,
     Whole,
     nearest,
-    require_at_least,
     require_ending,
 )
 from manyheads.cli.render.answer import Answer, shown_files
@@ -67,7 +66,7 @@ class ResultsCommand:
     kind: Word = None
     """Only runs of this kind."""
     limit: int = 20
-    """How many rows to list; --output and --json take all."""
+    """Number of rows to list; --output and --json take all."""
     capacity: Flag = False
     """Show D_K* and h* of every problem in the store, and the laws fitted to them, instead of single runs."""
     goal: GoalWord = "0.99"
@@ -85,7 +84,6 @@ class ResultsCommand:
         from manyheads.sweep import Store
         from manyheads.sweep.store.record import Status
 
-        require_at_least(1, limit=self.limit)
         if self.status is not None and self.status not in get_args(Status):
             raise InputError(f"there is no status '{self.status}'{nearest(self.status, get_args(Status))}")
         self._check_output()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from manyheads.cli.options.option_types import Json, Number, require_at_least, require_seed
+from manyheads.cli.options.option_types import Json, Number
 from manyheads.cli.render.answer import Answer, in_heads, pairs_table, shown_notes
 from manyheads.errors import InputError
 
@@ -35,7 +35,7 @@ class RetrieveCommand:
     inverse_temperature: Number = None
     """β, how sharp the heads are."""
     error: Number = None
-    """Instead of β: the error to stay below, from which β follows."""
+    """Instead of β: the largest allowed error, which decides β."""
     subset: Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="(default: all)")] = None
     """Number of random places over which each maximum is taken."""
     sequences: int = 2_000
@@ -45,7 +45,7 @@ class RetrieveCommand:
     json: Json = False
 
     def run(self) -> Answer:
-        """Build the heads, prove their error, try to refute it; yes where it is not refuted."""
+        """Build the heads, prove their error, try to refute it; yes if it is not refuted."""
         from manyheads.retrieval import challenge
 
         self._check()
@@ -87,9 +87,6 @@ class RetrieveCommand:
         return Answer(facts, shown, yes=found.verdict == "stands")
 
     def _check(self) -> None:
-        names = ("retrieve", "context_length", "input_width", "sequences")
-        require_at_least(1, **{name: getattr(self, name) for name in names})
-        require_seed(seed=self.seed)
         if (self.inverse_temperature is None) == (self.error is None):
             raise InputError("give either --inverse-temperature or --error")
         if self.task == "max-and-min" and self.subset is not None:
@@ -115,7 +112,7 @@ class RetrieveCommand:
             size = self.subset or self.context_length
             places = tuple(np.sort(rng.permutation(self.context_length)[:size]) for _ in range(self.retrieve))
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", NotCovered)  # told as a note
+                warnings.simplefilter("ignore", NotCovered)  # shown as a note
                 task = sum_of_maxima(directions, self.context_length, subsets=places)
         if self.error is not None:
             return sharp_heads(task, error=self.error), task

@@ -41,7 +41,7 @@ class TrainCommand:
     json: Json = False
 
     def run(self) -> Answer:
-        """Train, write; yes where the run ended by itself, at its step limit or before."""
+        """Train, write; yes if the run ended by itself, at its step limit or before."""
         from manyheads.cli.render.progress import status
         from manyheads.training import train
 

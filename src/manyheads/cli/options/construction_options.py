@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from manyheads.cli.options.option_types import finite_number, require_seed, whole_number
+from manyheads.cli.options.option_types import finite_number, whole_number
 from manyheads.errors import InputError
 
 if TYPE_CHECKING:
@@ -112,7 +112,6 @@ class ConstructionOptions:
         """The options given, under the names that the construction has for them."""
         from manyheads.construct import Constants
 
-        require_seed(seed=self.seed)
         given: dict[str, Any] = {
             "key_width": self.key_width,
             "matching_size": self.matching_size,

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import difflib
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from manyheads.errors import InputError
+from manyheads.numbers import check_number
 
 if TYPE_CHECKING:
     from manyheads.layer.layer import Layer
@@ -86,37 +86,17 @@ def nearest(word: str, known: Sequence[str]) -> str:
     return f": did you mean {near[0]}?" if near else f": choose from {', '.join(known)}"
 
 
-def require_at_least(least: int, **given: int | None) -> None:
-    """Refuse an option whose value is below the least that has a meaning, e.g. `require_at_least(1, seeds=0)`."""
-    for name, value in given.items():
-        if value is not None and value < least:
-            raise InputError(f"--{name.replace('_', '-')} is at least {least}, not {value}")
-
-
-def require_seed(**given: int | None) -> None:
-    """Refuse a negative seed."""
-    for name, value in given.items():
-        if value is not None and value < 0:
-            raise InputError(f"--{name.replace('_', '-')} is a whole number from 0 on, not {value}")
-
-
-def require_time(time_limit: float | None) -> None:
-    """Refuse a time limit that is no positive number of seconds."""
-    if time_limit is not None and not time_limit > 0:
-        raise InputError(f"--time-limit is a positive number of seconds, not {time_limit:g}")
-
-
 def refuse(option: str, value: object, *, because: str) -> None:
-    """Refuse an option that would change nothing: silence would hide a misunderstanding."""
+    """Refuse an option that has no effect: otherwise the user would not notice a mistake."""
     if value is not None:
         raise InputError(f"--{option.replace('_', '-')} does not apply: {because}")
 
 
 def whole_number(option: str, text: str) -> int:
-    """The whole number that an option was given as text."""
-    if not re.fullmatch("[0-9]{1,9}", text):
+    """The whole number that an option was given as text, in the range of the option."""
+    if not re.fullmatch("[0-9]{1,400}", text):
         raise InputError(f"{option} is a whole number, not {text!r}")
-    return int(text)
+    return int(check_number(option.lstrip("-").replace("-", "_"), int(text), said=option))
 
 
 def finite_number(option: str, text: str) -> float:
@@ -125,23 +105,22 @@ def finite_number(option: str, text: str) -> float:
         value = float(text)
     except ValueError:
         raise InputError(f"{option} is a number, not {text!r}") from None
-    if not math.isfinite(value):
-        raise InputError(f"{option} is a finite number, not {text}")
-    return value
+    return check_number("constants", value, said=option)
 
 
 def parse_context_length(text: str | None) -> ContextLength:
     """The context lengths that words name: 64 is that length, 16:64 is every length from 16 to 64."""
     if text is None:
         return None
-    if not re.fullmatch(r"[0-9]{1,9}(:[0-9]{1,9})?", text):
+    low, colon, high = text.partition(":")
+    if not re.fullmatch(r"[0-9]{1,400}(:[0-9]{1,400})?", text):
         raise InputError(f"--context-length is a number such as 64 or a range such as 16:64, not {text!r}")
-    low, _, high = text.partition(":")
-    return (int(low), int(high)) if high else int(low)
+    shortest = whole_number("--context-length", low)
+    return (shortest, whole_number("--context-length", high)) if colon else shortest
 
 
 def check_pictures(stems: Sequence[Path | None], *, force: bool) -> list[Path]:
-    """The files into which the pictures will be drawn; refused before the work if they cannot be written after it."""
+    """The files of the pictures. Files that cannot be written are refused before the work."""
     from manyheads.files import check_writable
     from manyheads.files.atomic_files import picture_files
 
@@ -166,7 +145,7 @@ class Outputs:
     """Files to write, each whole or not at all."""
 
     output: Output = None
-    """Where to write the layer (.safetensors). It is written whatever the verdict."""
+    """Where to write the layer (.safetensors). It is written for every verdict."""
     save_graph: File = None
     """Where to write the graph (.csv, .tsv)."""
     save_embedding: File = None
@@ -179,7 +158,7 @@ class Outputs:
         return [path for path in (self.output, self.save_graph, self.save_embedding) if path is not None]
 
     def check(self) -> None:
-        """Refuse before the work the files that could not be written after it."""
+        """Refuse, before the work, files that cannot be written after it."""
         from manyheads.files import check_writable
 
         require_ending("--output", self.output, (".safetensors",))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from manyheads.cli.options.option_types import Labels, Tensor, refuse, require_seed
+from manyheads.cli.options.option_types import Labels, Tensor, refuse
 from manyheads.errors import InputError
 from manyheads.layer.rules import RULES
 from manyheads.problem.embedding_kinds import EMBEDDING_KINDS, EmbeddingKind, embedding_family
@@ -66,7 +66,7 @@ class TaskOptions:
     tensor: Tensor = None
 
     def load_task(self) -> tuple[str | Graph, str | Embedding]:
-        """The words of the kinds as they are; a file's content where a file is named."""
+        """The words of a kind as they are; the content of a file."""
         graph_words, embedding_words = names_graph(self.graph), names_embedding(self.embedding)
         if graph_words:
             graph_family(self.graph)
@@ -117,7 +117,7 @@ def load_parts(
     embedding_seed: int | None = None,
     items: int | None = None,
 ) -> tuple[Graph | None, Embedding | None]:
-    """The graph and the embedding that the words name; None where there are none.
+    """The graph and the embedding that the words name; None if there are no words.
 
     Args:
         graph: A file, or the words of a kind of graph.
@@ -126,12 +126,11 @@ def load_parts(
         tensor: The tensor of the embedding's file.
         graph_seed: Seed of a generated graph.
         embedding_seed: Seed of a generated embedding.
-        items: The number of items where neither of them says it.
+        items: The number of items, if neither graph nor embedding says it.
 
     Raises:
         InputError: Words are neither a file nor a kind, or an option has no use.
     """
-    require_seed(graph_seed=graph_seed, embedding_seed=embedding_seed)
     draws_graph = graph is not None and names_graph(graph)
     draws_embedding = embedding is not None and names_embedding(embedding)
     if not draws_graph:

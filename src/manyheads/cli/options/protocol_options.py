@@ -5,6 +5,7 @@ The options are made from the protocol's own fields: a new constant becomes an o
 
 from __future__ import annotations
 
+import inspect
 import re
 from dataclasses import dataclass, field, fields, make_dataclass
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
@@ -20,24 +21,28 @@ BY_COMMAND = {
 }
 
 
-def argument_texts(docstring: str) -> dict[str, str]:
-    """The texts of the Args section of a docstring, by name.
+def attribute_texts(docstring: str) -> dict[str, str]:
+    """The texts of the Attributes section of a docstring, by name.
 
-    >>> argument_texts("Title.\\n\\n    Args:\\n        one: In two\\n            lines.\\n        two: In one.\\n")
-    {'one': 'In two lines.', 'two': 'In one.'}
+    >>> attribute_texts("Title.\\n\\n    Attributes:\\n        one: In two\\n            lines.\\n        two: One.\\n")
+    {'one': 'In two lines.', 'two': 'One.'}
     """
-    section = re.split(r"\n\s*Args:\n", docstring)[1]
-    section = re.split(r"\n\s*\n", section)[0]
-    entries = re.findall(r"^ {8}(\w+): (.*(?:\n {9,}.*)*)", section, flags=re.MULTILINE)
+    _, _, section = inspect.cleandoc(docstring).partition(
+        "\nAttributes:\n"
+    )  # from 3.13 on, Python itself removes the indent
+    section = section.partition("\n\n")[0]
+    entries = re.findall(r"^ {4}(\w+): (.*(?:\n {5,}.*)*)", section, flags=re.MULTILINE)
     return {name: " ".join(text.split()) for name, text in entries}
 
 
 def _optional_fields() -> list[tuple[str, Any, Any]]:
-    """The protocol's fields, each None where it was not given."""
-    texts, types = argument_texts(Protocol.__doc__ or ""), get_type_hints(Protocol)
+    """The protocol's fields; a field that was not given is None."""
+    texts, types = attribute_texts(Protocol.__doc__ or ""), get_type_hints(Protocol)
     made = []
     for constant in fields(Protocol):
-        text, _, default = texts[constant.name].partition(" None: ")  # how the protocol explains a default of None
+        text, _, default = texts.get(constant.name, "").partition(
+            " None: "
+        )  # how the protocol explains a default of None
         default = BY_COMMAND.get(constant.name, default.rstrip(".") or str(constant.default))
         argument = tyro.conf.arg(help=_with_options(text), help_behavior_hint=f"(default: {default})")
         made.append((constant.name, Annotated[types[constant.name] | None, argument], field(default=None)))

@@ -28,7 +28,7 @@ EMBEDDING_HELP = (
 
 @dataclass(frozen=True)
 class FrozenRows:
-    """The rows of a run's items, or none where each seed generates its own."""
+    """The rows of a run's items; none if each seed generates its own rows."""
 
     name: str
     d_model: int
@@ -55,7 +55,7 @@ class TokenOptions:
     corpus: File = None
     """A text in which the tokens are counted, by the model's own tokenizer."""
     tokenizer: File = None
-    """The model's tokenizer.json, where it does not lie beside the model."""
+    """The model's tokenizer.json, if it is not beside the model."""
     tensor: Tensor = None
     null: Annotated[int | None, tyro.conf.arg(metavar="ROW", help_behavior_hint="(default: the model's EOS)")] = None
     """The row of the table that is NULL's."""
@@ -117,6 +117,6 @@ class TokenOptions:
             return counted_ranking(self.corpus, fitting())
         if table.ranking is not None:
             return read_ranking(table.ranking)
-        if Path(self.embedding).suffix == ".npy":  # no vocabulary: its rows are the items, in their order
+        if Path(self.embedding).suffix == ".npy":  # a file without vocabulary: its rows are the items
             return np.arange(len(table.rows))
         raise InputError(f"which tokens of {self.embedding} are the items? Give --frequencies or --corpus")

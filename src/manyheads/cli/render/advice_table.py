@@ -18,6 +18,8 @@ from manyheads.planning.guarantee import ROWS
 from manyheads.planning.model_audit import REACH, Audit, WeightGeometry
 from manyheads.problem.graph_kinds import RELATION_SLOPE
 
+NO_ASSUMPTION = "any real weights, no assumption"
+
 
 def shown_plan(advice: Plan, context_length: int) -> list[RenderableType]:
     """A plan: what is impossible, likely and guaranteed, the recommended split, its alternatives and its cost."""
@@ -26,6 +28,7 @@ def shown_plan(advice: Plan, context_length: int) -> list[RenderableType]:
     weights, products = cost["parameters"], cost["multiply_adds"]
     rows = [
         ("impossible", f"D_K < {advice.bit_bound:.3g} (bit budget){margin}"),
+        *_unconditional(advice),
         ("regime", f"{advice.regime.name}: D_K grows as {advice.regime.form}"),
         ("laws", f"D_K {advice.freedom_law:.0f} (degrees of freedom), {advice.paper_law:.0f} (the paper's fit)"),
         ("predicted", f"D_K* {predicted.key_budget:.0f}, from {predicted.low:.0f} to {predicted.high:.0f} in 9 of 10"),
@@ -39,8 +42,27 @@ def shown_plan(advice: Plan, context_length: int) -> list[RenderableType]:
             f"{weights:,} weights, {products:,} multiply-adds for {context_length} items, "
             f"D_Q + D_K {2 * best.key_budget}",
         ),
+        ("bits per weight", str(advice.bits_per_weight)),
     ]
     return [pairs_table(rows), *shown_notes(advice.notes)]
+
+
+def _unconditional(advice: Plan) -> list[tuple[str, str]]:
+    """The bound without an assumption, and the share of graphs that the largest budget below it holds."""
+    least, share = advice.unconditional_bound, advice.log2_share_below
+    if least is None:
+        return []
+    below = "" if share is None else f"; D_K {least - 1} holds at most 2^{share:.0f} of all such graphs"
+    return [("", f"D_K < {least} ({NO_ASSUMPTION}){below}")]
+
+
+def _unconditional_beyond(answer: RelationsThatFit) -> list[tuple[str, str]]:
+    most = answer.unconditional_beyond
+    if most is None:
+        return []
+    if most == answer.items * (answer.items - 1):
+        return [("", f"nothing: {NO_ASSUMPTION}")]
+    return [("", impossible(most, answer.items, NO_ASSUMPTION))]
 
 
 def cost_of(advice: Plan, context_length: int) -> dict[str, int]:
@@ -89,6 +111,7 @@ def shown_relations(answer: RelationsThatFit, *, bits: float) -> list[Renderable
     storage = f"{bits:g} bits in each of {shape.parameters:,} weights"
     rows = [
         ("impossible", impossible(answer.impossible_beyond, answer.items, storage)),
+        *_unconditional_beyond(answer),
         (
             "likely",
             f"{answer.likely:,} relations: the degrees-of-freedom law, an estimate for rows like random ones{other}",
@@ -112,6 +135,11 @@ def shown_width(answer: WidthNeeded) -> list[RenderableType]:
     likely = "no d_model" if answer.likely_from is None else f"d_model {answer.likely_from:,}"
     rows = [
         ("impossible below", f"d_model {answer.impossible_below:,}: the bit budget"),
+        *(
+            [("", f"d_model {answer.unconditional_below:,}: {NO_ASSUMPTION}")]
+            if answer.unconditional_below is not None
+            else []
+        ),
         ("likely from", f"{likely}: the degrees-of-freedom law at its best split{other}"),
         ("paper's law", f"d_model {answer.paper_law:,}: slope·m'·log2 m/D_K{other}"),
     ]
@@ -120,7 +148,7 @@ def shown_width(answer: WidthNeeded) -> list[RenderableType]:
 
 
 def impossible(relations: int, items: int, bits: str) -> str:
-    """What a number of bits rules out: nothing where they leave room for every pair."""
+    """The relations that a number of bits excludes; none if the bits are enough for every pair."""
     if relations == items * (items - 1):
         return f"nothing: {bits} tell all graphs on {items:,} items apart"
     return f"more than {relations:,} relations among {items:,} items: {bits}"
@@ -163,6 +191,7 @@ def shown_audit(report: Audit) -> list[RenderableType]:
             f"{report.by_freedom:,} relations, {report.by_freedom / report.items:.3g} an item: degrees-of-freedom law",
         ),
         ("paper's law", f"{report.by_paper:,} relations"),
+        ("bits per weight", f"{report.bits_per_weight}, by the degrees-of-freedom law"),
         ("split", f"{near}: {best} would hold {held}"),
     ]
     if shape.groups < shape.heads:

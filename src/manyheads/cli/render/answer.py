@@ -47,7 +47,7 @@ def rendered(shown: Sequence[RenderableType]) -> str:
     console = Console(highlight=False)
     with console.capture() as capture:
         console.print(*shown, sep="\n")
-    # rich fills every line of a table with spaces, which are in the way when a person copies the text
+    # rich fills every line of a table with spaces; they are removed, so that a person can copy the text
     return "\n".join(line.rstrip() for line in capture.get().splitlines())
 
 

@@ -30,6 +30,7 @@ def capacity_facts(capacity: Capacity) -> dict[str, object]:
         "goal": {"exact": capacity.goal.exact, "target": capacity.goal.target},
         "seeds": capacity.seeds,
         **asdict(capacity.threshold),
+        "bits_per_weight": capacity.bits_per_weight and asdict(capacity.bits_per_weight),
         "runs": capacity.runs,
         "filled": capacity.filled,
         "grid": capacity.grid,
@@ -61,6 +62,7 @@ def shown_capacity(capacity: Capacity, *, store: Path, written: Sequence[Path]) 
         ("problem", f"{task.items} items, d_model {task.d_model}, {task.label}, rule {capacity.rule}"),
         ("goal", f"{capacity.goal} over {capacity.seeds} seeds, at most {capacity.protocol.steps:,} steps"),
         *range_rows(found),
+        *([] if capacity.bits_per_weight is None else [("bits per weight", str(capacity.bits_per_weight))]),
         ("runs", _runs(capacity)),
         ("kept in", str(store)),
     ]
@@ -105,7 +107,7 @@ def _cells(capacity: Capacity, points: Sequence[Point]) -> tuple[str, ...]:
     whole = [point for point in points if len(point.scores) == capacity.seeds]
     found = threshold(whole, target=capacity.goal.target)
     if found.key_budget is None:
-        # the search of a head count ends where it can no longer be the best
+        # the search of a head count ends when it can no longer be the best
         best = max((point.mean for point in points if point.scores), default=None)
         over = max((point.key_budget for point in points if _fails(capacity, point)), default=None)
         return "?" if over is None else f"over {over}", "", "" if best is None else f"{best:.4f}", ""
@@ -116,14 +118,15 @@ def _cells(capacity: Capacity, points: Sequence[Point]) -> tuple[str, ...]:
 
 
 def _fails(capacity: Capacity, point: Point) -> bool:
-    """Whether the point cannot work: where the search was cut short, the seeds it lacks might score 1."""
+    """Whether the point cannot work. If the search ended early, the missing seeds are assumed to score 1."""
     lacking = 0 if capacity.complete else capacity.seeds - len(point.scores)
     return (float(point.values.sum()) + lacking) / capacity.seeds < capacity.goal.target
 
 
 def problem_facts(problem: StoredProblem) -> dict[str, object]:
     """A problem and its threshold."""
-    return {"run": problem.fields, **asdict(problem.threshold), "seeds": problem.seeds, "runs": problem.runs}
+    facts = {"run": problem.fields, **asdict(problem.threshold), "seeds": problem.seeds, "runs": problem.runs}
+    return facts | {"bits_per_weight": problem.bits_per_weight and asdict(problem.bits_per_weight)}
 
 
 def law_facts(law: MeasuredLaw, experiment: Experiment) -> dict[str, object]:
@@ -133,7 +136,7 @@ def law_facts(law: MeasuredLaw, experiment: Experiment) -> dict[str, object]:
 
 
 def shown_problems(found: Sequence[Experiment], goal: Goal) -> list[RenderableType]:
-    """For each experiment a row a problem, then a row a law."""
+    """For each experiment, a row for each problem, then a row for each law."""
     shown: list[RenderableType] = []
     for experiment in found or [Experiment({}, (), ())]:
         shown += [Text(), Text(experiment.words, style="bold")] if experiment.differs else []
@@ -146,15 +149,17 @@ def shown_problems(found: Sequence[Experiment], goal: Goal) -> list[RenderableTy
 
 
 def _problems(found: Sequence[StoredProblem], goal: Goal) -> Table:
-    table = Table(box=None, padding=(0, 1, 0, 0), title=f"smallest key budgets for {goal}", title_justify="left")
-    for name in ("items", "d_model", "graph", "rule", "steps", "seeds", "runs", "D_K*", "range", "h*", "range"):
+    title = f"smallest key budgets for {goal}, and their bits per weight"
+    table = Table(box=None, padding=(0, 1, 0, 0), title=title, title_justify="left")
+    for name in ("items", "d_model", "graph", "rule", "steps", "seeds", "runs", "D_K*", "range", "h*", "range", "bits"):
         table.add_column(name, justify="left" if name in ("graph", "rule") else "right", no_wrap=True)
     for problem in found:
         run, best = problem.fields, problem.threshold
         graph = f"{run['degree']}-regular" if run["graph"] == "regular" else run["graph"]
         cells = (run["items"], run["d_model"], graph, run["rule"], run["steps"], problem.seeds, problem.runs)
-        answer = ("none", "", "", "") if best.key_budget is None else (
-            best.key_budget, _range(best.low, best.high), best.heads, _range(best.heads_low, best.heads_high)
+        answer = ("none", "", "", "", "") if best.key_budget is None else (
+            best.key_budget, _range(best.low, best.high), best.heads, _range(best.heads_low, best.heads_high),
+            "?" if problem.bits_per_weight is None else f"{problem.bits_per_weight.value:.3g}",
         )  # fmt: skip
         table.add_row(*map(str, (*cells, *answer)))
     return table

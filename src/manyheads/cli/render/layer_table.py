@@ -10,6 +10,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from manyheads.bounds import bits_per_weight
 from manyheads.certificate import Certificate
 from manyheads.cli.render.answer import in_heads, pairs_table
 from manyheads.construct import SmallestConstruction, WidthLimit, WidthTrial
@@ -42,6 +43,7 @@ def shown_layer(layer: Layer, graph: Graph) -> list[RenderableType]:
         ("layer", layer_words(layer)),
         ("graph", f"{graph.items} items, {graph.relations} relations"),
         ("threshold", f"{layer.threshold:.6g}"),
+        ("bits per weight", str(bits_per_weight(graph, weights=layer.weights))),
     ]
     return [pairs_table(rows)]
 

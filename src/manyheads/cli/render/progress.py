@@ -56,7 +56,7 @@ def progress(what: str) -> Iterator[Callable[[int, int], None]]:
 
 @contextmanager
 def status(what: str) -> Iterator[Callable[[str], None]]:
-    """A callback for a line about the work inside the `with`, where the amount of work is not known."""
+    """A callback for a line about the work inside the `with`, if the amount of work is not known."""
     if not sys.stderr.isatty():
         with _lines(what) as line:
             yield line
@@ -111,7 +111,7 @@ def watch_line(watch: MeasureProgress, seconds: float) -> str:
 
 
 def _bracket(bracket: Bracket) -> Text:
-    """The last width that failed, the one being tried, the first that works."""
+    """The largest width that failed, the width that is tried now, the smallest width that works."""
     from rich.text import Text
 
     if bracket.looking is None:
@@ -119,7 +119,7 @@ def _bracket(bracket: Bracket) -> Text:
             return Text(str(bracket.passed), style="green")
         return Text(
             f"> {bracket.failed}" if bracket.failed else "–", style="dim"
-        )  # no width can be the best, or not yet begun
+        )  # no width can be the best, or the search has not begun
     first = "…" if bracket.passed is None else str(bracket.passed)
     return Text.assemble((f"{bracket.failed} < ", "dim"), (str(bracket.looking), "bold"), (f" ≤ {first}", "dim"))
 

@@ -176,7 +176,7 @@ class NeededWidth(Trial):
         def works(width: int, draw: int) -> bool:
             layer = draw_layer(embedding, blocks, width, self.seed + draw)
             if rule_named(self.rule) is MAX:
-                return separates(Problem(graph, embedding), layer, "best")
+                return separates(layer, Problem(graph, embedding), "best")
             return opens(graph, layer.head_scores(embedding) / width, contexts)
 
         def all_work(width: int) -> bool:

@@ -19,7 +19,7 @@ from manyheads.retrieval.retrieval_run import RetrievalRun
 
 LENGTHS = (8, 16, 32, 64, 128)
 HEADS = (1, 2, 3, 4, 5)
-LONG = 32  # a quick reproduction has no longer sequences
+LONG = 32  # the longest sequence of a quick reproduction
 SEEDS = 3
 COLOURS = {length: to_hex(mpl.colormaps["viridis"](place / len(LENGTHS))) for place, length in enumerate(LENGTHS)}
 HEAD_COLOURS = {heads: to_hex(mpl.colormaps["plasma"](place / (len(HEADS) + 0.5))) for place, heads in enumerate(HEADS)}

@@ -43,14 +43,14 @@ class Record:
         engine: The engine that trained it; the same run on another engine is another record.
         status: How it ended.
         run: The run's fields.
-        scores: By name; None where it was not measured.
-        steps: Optimiser steps; None where there is no result.
-        seconds: Wall time; None where there is no result.
+        scores: The scores by name; None if a score was not measured.
+        steps: Optimiser steps; None if there is no result.
+        seconds: Wall time; None if there is no result.
         error: The reason, if the run failed or its worker died.
-        attempts: How often the run was started.
-        version: Of manyheads.
+        attempts: The number of times that the run was started.
+        version: The version of manyheads.
         machine: JSON text of the machine's facts, the same for all records of a process.
-        recorded: UTC, ISO 8601.
+        recorded: The time of the record: UTC, ISO 8601.
         curve: JSON text of the validation checks; only exports and pages read it.
     """
 
@@ -93,6 +93,9 @@ class Record:
             steps: Optimiser steps.
             seconds: Wall time.
             curve: The validation checks.
+
+        Returns:
+            The record.
         """
         checks = [[_finite(value) for value in check] for check in curve]
         known = {name: _finite(value) for name, value in scores.items()}
@@ -100,7 +103,18 @@ class Record:
 
     @classmethod
     def without_result(cls, run: Storable, kind: str, engine: str, status: Status, *, error: str) -> Record:
-        """The record of a run that failed or whose worker died. Its scores stay missing."""
+        """The record of a run that failed or whose worker died. Its scores stay missing.
+
+        Args:
+            run: The run.
+            kind: The kind of run, e.g. "layer".
+            engine: The engine that was to train it.
+            status: How it ended.
+            error: The reason, in one sentence.
+
+        Returns:
+            The record.
+        """
         return cls._new(run, kind, engine, status, {}, error=error)
 
     @classmethod
@@ -135,7 +149,14 @@ class Record:
         )
 
     def score(self, name: str) -> Score:
-        """A score by its name; None where it was not measured."""
+        """A score by its name.
+
+        Args:
+            name: The name, e.g. "micro_f1".
+
+        Returns:
+            The score; None if it was not measured.
+        """
         return self.scores.get(name)
 
     def columns(self) -> tuple[Any, ...]:
@@ -146,7 +167,14 @@ class Record:
 
     @classmethod
     def from_columns(cls, row: Sequence[Any]) -> Record:
-        """The record of a row of the table."""
+        """The record of a row of the table.
+
+        Args:
+            row: The values of all columns, in the order of COLUMNS.
+
+        Returns:
+            The record.
+        """
         return cls(
             *(json.loads(value) if name in JSON_COLUMNS else value for name, value in zip(COLUMNS, row, strict=True))
         )

@@ -103,13 +103,19 @@ class Store:
 
     @classmethod
     def write(cls, path: Path) -> Store:
-        """Open for writing, creating or upgrading the file; a second writer is refused by name of the first.
+        """Open a store for writing. The file is created if it does not exist, and upgraded if it is older.
 
         Rows that are not as they were written are set aside, into the table `damaged`.
 
+        Args:
+            path: The file.
+
+        Returns:
+            The store, locked for this process.
+
         Raises:
-            InputError: The file is no store or cannot be written, another process writes it, or it is damaged so that
-                its rows cannot be told apart.
+            InputError: The file is no store, is newer than this software, cannot be written, or is too damaged to be
+                repaired; or another process writes to it.
         """
         with _reported(path):
             exists = path.exists()
@@ -138,7 +144,7 @@ class Store:
 
     @classmethod
     def temporary(cls) -> Store:
-        """A store in memory, gone once it is closed."""
+        """A store in memory. Its results are lost when it is closed."""
         # the sweep reads and writes from the thread that made it
         connection = sqlite3.connect(":memory:", isolation_level=None)
         upgrade(connection)
@@ -146,16 +152,19 @@ class Store:
 
     @classmethod
     def read(cls, path: Path, *, thorough: bool = False) -> Store:
-        """Open for reading only, the file left as it is.
+        """Open a store for reading only. Its file does not change.
 
-        An older store is brought up to date, and damaged rows are set aside, in a temporary copy.
+        An older store is upgraded, and damaged rows are set aside, in a temporary copy.
 
         Args:
             path: The file.
             thorough: Whether to check also what the checksums prove already, and the columns that SQLite computes.
 
+        Returns:
+            The store.
+
         Raises:
-            InputError: There is no store, or it is damaged so that its rows cannot be told apart.
+            StoreError: There is no such file, or it is no store, or it is too damaged to be read.
         """
         with _reported(path):
             if not path.exists():
@@ -182,12 +191,15 @@ class Store:
         return cls(path, connection, None, _state(found, before))
 
     def add(self, records: Iterable[Record]) -> None:
-        """Keep these records, all or none, and do not return before they are on the disk.
+        """Store these records, all or none, and return when they are on the disk.
 
-        A finished result is final: recording it again changes nothing. Any other gives way to a newer attempt.
+        A finished result is final: storing it again changes nothing. Any other record is replaced by a newer one.
+
+        Args:
+            records: The records.
 
         Raises:
-            InputError: A score is out of its range, an id is not that of its run, or the store cannot be written.
+            StoreError: A score is out of its range, an id is not that of its run, or the store cannot be written.
         """
         names = (*COLUMNS, "checksum")
         places = ", ".join("?" for _ in names)
@@ -207,7 +219,19 @@ class Store:
     def records(
         self, where: Mapping[str, str | int] | None = None, *, ids: Sequence[str] | None = None, limit: int = -1
     ) -> list[Record]:
-        """The records that match, e.g. {"items": 64, "heads": 4}, in the order of their problem and shape."""
+        """The records that match, in the order of their problem and shape.
+
+        Args:
+            where: Values of columns, e.g. {"items": 64, "heads": 4}; None: all records.
+            ids: Ids of runs; None: all runs.
+            limit: The largest number of records; −1: no limit.
+
+        Returns:
+            The records.
+
+        Raises:
+            InputError: A column of `where` is unknown.
+        """
         where = where or {}
         unknown = [name for name in where if name not in FILTERS]
         if unknown:
@@ -225,7 +249,7 @@ class Store:
             return [Record.from_columns(row) for row in self._connection.execute(query, (*values, limit))]
 
     def counts(self) -> dict[str, int]:
-        """How many results there are of each status."""
+        """The number of results of each status."""
         query = "SELECT status, count(*) FROM results GROUP BY status ORDER BY status"
         with _reported(self.path):
             return dict(self._connection.execute(query))
@@ -268,8 +292,8 @@ _AMONG = "id IN (SELECT value FROM json_each(?))"  # any number of ids in one pa
 def _version(path: Path) -> int:
     """The schema version in the file's header; a sentence if it is not a store of ours.
 
-    Read off the bytes, not through SQLite: it changes nothing, and a journal that a killed writer has left behind
-    does not stand in the way. An empty file is a store that was never written to.
+    The bytes are read without SQLite: nothing changes, and a journal that a killed writer has left behind
+    has no effect. An empty file is a store that was never written to.
     """
     if not path.is_file():  # a pipe would block
         raise StoreError(f"{path} is not a manyheads store")

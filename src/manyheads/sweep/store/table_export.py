@@ -18,7 +18,7 @@ ENDINGS = (".csv", ".jsonl", ".parquet")
 
 
 def as_row(record: Record) -> dict[str, object]:
-    """The run's fields, the scores and the rest side by side; what is missing is None."""
+    """The run's fields, the scores and all other columns in one row; a missing value is None."""
     run: dict[str, Any] = dict(record.run)
     if "heads" in run and "key_width" in run:
         run["key_budget"] = run["heads"] * run["key_width"]
@@ -27,7 +27,7 @@ def as_row(record: Record) -> dict[str, object]:
 
 
 def export(records: Sequence[Record], path: Path, *, force: bool) -> None:
-    """Write the records whole or not at all; the ending of the file decides how."""
+    """Write all records or none. The ending of the file decides the format."""
     rows = [as_row(record) for record in records]
     match path.suffix:
         case ".csv":
@@ -41,7 +41,7 @@ def export(records: Sequence[Record], path: Path, *, force: bool) -> None:
 
 
 def _names(rows: Sequence[dict[str, object]]) -> list[str]:
-    """Every column there is, since runs of another kind have other fields."""
+    """Every column of any row: runs of another kind have other fields."""
     return list(dict.fromkeys(name for row in rows for name in row))
 
 

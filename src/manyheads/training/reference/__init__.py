@@ -1,1 +1,1 @@
-"""The reference engine: the paper's training in plain PyTorch, the oracle of the native engine, and for a GPU."""
+"""The reference engine: the paper's training in plain PyTorch, for tests of the native engine and for a GPU."""

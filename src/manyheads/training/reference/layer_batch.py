@@ -26,7 +26,7 @@ NUMBERS_AT_ONCE = 1 << 24
 
 
 class LayerBatch:
-    """Runs of one shape at their first weights, to be trained step by step. A run no longer active is left as it is."""
+    """Runs of one shape from their first weights on, trained step by step. An inactive run does not change."""
 
     def __init__(self, runs: Sequence[Run], data: Sequence[TrainingData], *, device: str = "cpu") -> None:
         if len(runs) != len(data):
@@ -47,7 +47,7 @@ class LayerBatch:
         query, key = zip(*[initial_weights(run) for run in runs], strict=True)
         threshold = [np.array(run.protocol.initial_threshold) for run in runs]
         self.weights = LearnedWeights(*[self._tensor(parts, self.dtype) for parts in (query, key, threshold)])
-        learned = self.weights[:2] if messages else self.weights  # the loss of messages knows no threshold
+        learned = self.weights[:2] if messages else self.weights  # the loss of messages has no threshold
         self.adamw = AdamW(self.run.protocol, [parameter.requires_grad_() for parameter in learned])
         self.active = torch.ones(len(runs), dtype=torch.bool, device=self.device)
         self.steps = torch.zeros(len(runs), dtype=torch.int64, device=self.device)
@@ -56,7 +56,7 @@ class LayerBatch:
     def advance(self, count: int) -> Float64[ndarray, "count runs"]:
         """Take `count` steps and return their losses, NaN where a context has no valid position.
 
-        A run whose loss is not finite is active no longer, and is not updated by it.
+        A run whose loss is not finite becomes inactive, and its weights stay as they were.
         """
         contexts = self._contexts(Stream.TRAIN, self.step, count)
         losses = self.weights.threshold.new_empty((count, len(self.data)))
@@ -87,7 +87,7 @@ class LayerBatch:
         return torch.stack([self.active, *finite]).all(dim=0).cpu().numpy()
 
     def keep(self, going: Sequence[bool]) -> None:
-        """Let only these runs go on."""
+        """Keep only these runs active."""
         self.active = torch.tensor(going, device=self.device)
 
     def _contexts(self, stream: Stream, start: int, count: int) -> Int[Tensor, "runs count context"]:
@@ -160,7 +160,7 @@ class LayerRunState:
 
 
 def converged(run: Run, scores: Sequence[float]) -> bool:
-    """Whether the last checks were all above the mark; with messages, whether none of them was a new best."""
+    """Whether the last checks were all above `stop_above`; with messages, whether none of them was a new best."""
     patience = run.protocol.patience
     if run.task.objective == "edges":
         return len(scores) >= patience and min(scores[-patience:]) > run.protocol.stop_above
@@ -175,7 +175,7 @@ def train_runs(
     progress: OnCheck | None = None,
     time_limit: float | None = None,
 ) -> list[Outcome]:
-    """Train runs of one shape side by side; each is checked, stopped and tested as if it were alone."""
+    """Train runs of one shape in one batch. Each run is checked, stopped and tested by itself."""
     begun = time.perf_counter()
     batch = LayerBatch(runs, data, device=device)
     states = [LayerRunState(run) for run in runs]

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Builds the wheels that are handed on, into dist/: one for Python 3.11, and one for 3.12 and later (abi3), each with the
+# interpreters that are found, and runs every command of each in an environment of its own. On Linux, auditwheel then names the oldest system that can load a wheel (manylinux).
+# usage: tools/wheels.sh PYTHON    (PYTHON: the interpreter of an environment with the dev extra)
+set -euo pipefail
+cd "$(dirname "$0")/.."
+python=$(realpath -s "$1")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+if command -v pyenv >/dev/null; then  # without this, pyenv offers only one of the versions it has
+    PYENV_VERSION=$(pyenv versions --bare | paste -sd:)
+    export PYENV_VERSION
+fi
+works() { "$1" -c 'import venv' 2>/dev/null; }
+
+built=0
+for candidates in "python3.11" "python3.12 python3.13 python3.14"; do
+    for interpreter in $candidates; do
+        works "$interpreter" || continue
+        "$interpreter" -m venv "$work/$interpreter"
+        "$work/$interpreter/bin/python" -m pip wheel --quiet --no-deps --wheel-dir "$work" ${PIP_OPTIONS:-} -C build-dir="$work/build-$interpreter" .
+        built=1
+        continue 2
+    done
+    echo "no wheel for any of: $candidates (not installed)"
+done
+[ "$built" = 1 ] || { echo "no Python from 3.11 on was found"; exit 1; }
+
+mkdir -p dist
+rm -f dist/*.whl
+for wheel in "$work"/*.whl; do
+    if [ "$(uname -s)" = Linux ]; then
+        PATH=$(dirname "$python"):$PATH "$python" -m auditwheel --quiet repair --wheel-dir dist "$wheel"
+    else
+        cp "$wheel" dist
+    fi
+done
+ls -l dist/*.whl
+for wheel in dist/*.whl; do  # the newest interpreter that a wheel says it is for
+    case $wheel in *-cp311-*) candidates="python3.11" ;; *) candidates="python3.14 python3.13 python3.12" ;; esac
+    for interpreter in $candidates; do
+        works "$interpreter" || continue
+        "$python" tests/project/installed_wheel.py "$interpreter" "$wheel"
+        break
+    done
+done
