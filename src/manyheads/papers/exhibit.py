@@ -20,7 +20,7 @@ from manyheads.papers.effort import Scale
 from manyheads.papers.rows import Rows
 from manyheads.papers.threshold_search import ThresholdSearch
 from manyheads.papers.trial import Work
-from manyheads.papers.verdict import Verdict
+from manyheads.papers.verdict import Verdict, with_failures
 from manyheads.sweep.store.record import Storable
 
 
@@ -239,5 +239,10 @@ def verdicts(names: Iterable[str], rows: Rows, scale: Scale) -> list[Verdict]:
     Raises:
         InputError: A name is unknown.
     """
-    found = {verdict.claim: verdict for name in names for verdict in exhibit_named(name).claims(rows, scale)}
+    found: dict[str, Verdict] = {}
+    for name in names:
+        runs = needed([name], scale, rows) if rows.failures else []
+        reasons = [rows.failures[run.id] for run in runs if run.id in rows.failures]
+        for verdict in exhibit_named(name).claims(rows, scale):
+            found[verdict.claim] = with_failures(verdict, reasons)
     return sorted(found.values(), key=lambda verdict: (int("".join(filter(str.isdigit, verdict.claim))), verdict.claim))

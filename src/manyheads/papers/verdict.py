@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-Result = Literal["reproduced", "differs", "not attempted"]
+Result = Literal["reproduced", "differs", "not attempted", "failed"]
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,18 @@ def judged(claim: str, says: str, measured: str, holds: bool, why: str = "") -> 
 def missing(claim: str, says: str, why: str) -> Verdict:
     """The verdict "not attempted" on a claim whose rows are missing; `why` names the missing part."""
     return Verdict(claim, says, "", "not attempted", why)
+
+
+def with_failures(verdict: Verdict, reasons: Sequence[str]) -> Verdict:
+    """The verdict "failed" in the place of "not attempted" on a claim whose runs failed.
+
+    Args:
+        verdict: by the rows alone.
+        reasons: of the failed runs that the claim needs; empty if none failed.
+    """
+    if verdict.outcome != "not attempted" or not reasons:
+        return verdict
+    return replace(verdict, outcome="failed", why=f"{len(reasons)} runs failed ({reasons[0]})")
 
 
 # Guesses of the authors of this project. The runs do not prove them.

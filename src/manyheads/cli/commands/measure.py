@@ -65,6 +65,7 @@ class MeasureCommand:
     def run(self) -> Answer:
         """Measure, draw; yes if a key budget works."""
         from manyheads.cli.render.capacity_table import capacity_facts, shown_capacity
+        from manyheads.cli.render.progress import tell
         from manyheads.layer.rules import rule_named
         from manyheads.training import Task
 
@@ -73,6 +74,12 @@ class MeasureCommand:
         task = Task(*self.task.load_task(), context=self.training.context_length, target_rate=self.training.target_rate)
         rule = rule_named(self.training.rule)
         capacity = self._measure(task, rule, goal)
+        tell(capacity.notes, self.store)
+        if capacity.status == "failed":
+            raise InputError(
+                f"no answer: {capacity.failed} of {capacity.runs} runs failed ({capacity.failure}); "
+                f"`manyheads results --store {self.store} --status failed` lists them"
+            )
         one_head = self._one_head(capacity)
         written: list[Path] = []
         if self.picture is not None:
@@ -90,6 +97,7 @@ class MeasureCommand:
         from manyheads.capacity import Budget, measure
         from manyheads.cli.render.progress import watching
         from manyheads.sweep import Store
+        from manyheads.sweep.store.record import FINISHED
 
         heads, protocol = parse_heads(self.heads), self._protocol(task, rule, goal)
         with open_workers(self.workers, self.dask) as workers:
@@ -110,7 +118,7 @@ class MeasureCommand:
                     )
             except KeyboardInterrupt:
                 with Store.read(self.store) as store:
-                    kept = sum(store.counts().values())
+                    kept = sum(count for status, count in store.counts().items() if status in FINISHED)
                 raise KeyboardInterrupt(
                     f"interrupted; {kept} results are in {self.store}, and the same command goes on from there"
                 ) from None

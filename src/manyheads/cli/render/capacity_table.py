@@ -37,6 +37,9 @@ def capacity_facts(capacity: Capacity) -> dict[str, object]:
         "filled": capacity.filled,
         "grid": capacity.grid,
         "unscored": capacity.unscored,
+        "failed": capacity.failed,
+        "failure": capacity.failure,
+        "status": capacity.status,
         "complete": capacity.complete,
         "curve": [
             {
@@ -56,7 +59,8 @@ def shown_capacity(
     """D_K* and h*, a row for each head count, and the number of runs; whether one head is impossible or not found."""
     task, found = capacity.task, capacity.threshold
     nothing = "no key budget tried works" if capacity.complete else "undecided: no key budget has been seen to work yet"
-    headline = Text(f"D_K* = {found.key_budget}" if found.key_budget else nothing)
+    sign = "≤" if capacity.status == "at most" else "="
+    headline = Text(f"D_K* {sign} {found.key_budget}" if found.key_budget else nothing)
     headline.stylize("bold green" if found.key_budget else "bold yellow")
     rows = [
         ("problem", f"{task.items} items, d_model {task.d_model}, {task.label}, rule {capacity.rule}"),
@@ -68,8 +72,10 @@ def shown_capacity(
         ("kept in", str(store)),
     ]
     notes = []
-    if capacity.unscored:
-        notes.append(f"{capacity.unscored} runs have no score, and their points count as not working: see results")
+    if diverged := capacity.unscored - capacity.failed:
+        notes.append(f"{diverged} runs diverged and have no score; their points count as not working: see results")
+    if capacity.failed:
+        notes.append(f"{capacity.failed} runs failed ({capacity.failure}), and nothing is known of their points")
     if not capacity.complete:
         notes.append("stopped by its budget before it was sure: the same command goes on from here")
     return [headline, pairs_table(rows), Text(), _by_heads(capacity), *shown_notes(notes), *shown_files(written)]
