@@ -59,6 +59,19 @@ def test_the_answer_the_store_and_the_picture(capsys: pytest.CaptureFixture[str]
     assert "already exists" in capsys.readouterr().err
 
 
+def test_one_head_that_never_gets_there_is_impossible_or_not_found(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--context-length", "8", "--steps", "200", "--seeds", "2", "--goal", "0.999"]
+    for width, counts, says in ((5, [2, 0, 0], "impossible at every width, proved, for 2 of 2 seeds"),
+                                (16, [0, 2, 0], "possible, certified, for 2 of 2 seeds, but not found")):  # fmt: skip
+        problem = ["measure", "--graph", "permutation:24", "--embedding", f"gaussian:{width}", *words]
+        assert main([*problem, "--heads", "1"]) == 1
+        assert says in " ".join(capsys.readouterr().out.split())
+        assert main([*problem, "--heads", "1", "--json"]) == 1
+        assert list(json.loads(capsys.readouterr().out)["one_head"].values()) == counts
+    assert main([*problem, "--heads", "2", "--max-runs", "1", "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["one_head"] is None
+
+
 def test_files_of_the_users_own_are_measured(capsys: pytest.CaptureFixture[str]) -> None:
     write_graph("graph.csv", permutation_graph(16, seed=0))
     write_embedding("rows.npy", gaussian(16, 8, seed=1))

@@ -126,6 +126,7 @@ EXHIBITS: dict[str, str | Exhibit] = {  # "module:attribute", imported at the fi
     "no_compression": "manyheads.papers.exhibits.no_compression:NO_COMPRESSION",
     "bounds_gap": "manyheads.papers.exhibits.regular_graphs:BOUNDS_GAP",
     "one_or_many": "manyheads.papers.exhibits.one_or_many:ONE_OR_MANY",
+    "single_head": "manyheads.papers.exhibits.one_head:ONE_HEAD",
     "fig7": "manyheads.papers.exhibits.transformer_block:FIGURE_7",
     "beyond_grid": "manyheads.papers.beyond.grid:BEYOND_GRID",
     "beyond_exact": "manyheads.papers.beyond.exact:BEYOND_EXACT",

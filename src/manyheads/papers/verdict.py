@@ -71,6 +71,11 @@ LIKELY_REASONS = {
         "d_k* is D_K*/h*, and the best power of two often leads by one per cent only: the D_K* themselves differ far "
         "less (Figure 8). The paper's grid of key budgets is not known."
     ),
+    "6a": (
+        "At (512, 64) one head of width 64 holds the graph of every seed, and training by the paper's protocol does "
+        "not find it: one head fails to be found there, not to exist. At the other points the paper is right for every "
+        "width, and the proof needs no training."
+    ),
     "7": (
         "The step limits of Table 2 jump from 20,000 at m = 512 to 80,000 at 1024 and 200,000 at 4096, while the "
         "number of items doubles each time. The problem with 1024 items has the most steps for each item: D_K* falls "

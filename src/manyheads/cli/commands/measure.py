@@ -80,15 +80,16 @@ class MeasureCommand:
                 f"no answer: {capacity.failed} of {capacity.runs} runs failed ({capacity.failure}); "
                 f"`manyheads results --store {self.store} --status failed` lists them"
             )
+        one_head = self._one_head(capacity)
         written: list[Path] = []
         if self.picture is not None:
             from manyheads.drawing.capacity import draw_capacity
             from manyheads.drawing.style import save
 
-            written += save(draw_capacity(capacity), self.picture)
+            written += save(draw_capacity(capacity), self.picture, force=self.force)
         return Answer(
-            facts=capacity_facts(capacity) | {"written": written},
-            shown=shown_capacity(capacity, store=self.store, written=written),
+            facts=capacity_facts(capacity) | {"one_head": one_head, "written": written},
+            shown=shown_capacity(capacity, store=self.store, one_head=one_head, written=written),
             yes=capacity.key_budget is not None,
         )
 
@@ -121,6 +122,17 @@ class MeasureCommand:
                 raise KeyboardInterrupt(
                     f"interrupted; {kept} results are in {self.store}, and the same command goes on from there"
                 ) from None
+
+    def _one_head(self, capacity: Capacity) -> dict[str, int] | None:
+        """Where one head (under sum: any number of heads) did not get there: for how many seeds it is impossible."""
+        from manyheads.capacity import threshold
+        from manyheads.cli.render.exclusion_table import is_one_form, seeds_decided
+
+        asked = [one for one in capacity.curve if is_one_form(capacity.rule, one.heads)]
+        whole = [one for one in asked if len(one.scores) == capacity.seeds]
+        if not asked or threshold(whole, target=capacity.goal.target).key_budget is not None:
+            return None
+        return seeds_decided(capacity.task, capacity.seeds)
 
     def _protocol(self, task: Task, rule: Rule, goal: Goal) -> Protocol:
         """The protocol of a measurement, with the constants that were given."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -21,6 +21,8 @@ from manyheads.capacity import (
     threshold,
 )
 from manyheads.cli.render.answer import pairs_table, shown_files, shown_notes
+from manyheads.cli.render.exclusion_table import subject
+from manyheads.text import shown_text
 
 
 def capacity_facts(capacity: Capacity) -> dict[str, object]:
@@ -51,8 +53,10 @@ def capacity_facts(capacity: Capacity) -> dict[str, object]:
     }
 
 
-def shown_capacity(capacity: Capacity, *, store: Path, written: Sequence[Path]) -> list[RenderableType]:
-    """D_K* and h*, a row for each head count, and the number of runs."""
+def shown_capacity(
+    capacity: Capacity, *, store: Path, one_head: Mapping[str, int] | None, written: Sequence[Path]
+) -> list[RenderableType]:
+    """D_K* and h*, a row for each head count, and the number of runs; whether one head is impossible or not found."""
     task, found = capacity.task, capacity.threshold
     nothing = "no key budget tried works" if capacity.complete else "undecided: no key budget has been seen to work yet"
     sign = "≤" if capacity.status == "at most" else "="
@@ -62,6 +66,7 @@ def shown_capacity(capacity: Capacity, *, store: Path, written: Sequence[Path]) 
         ("problem", f"{task.items} items, d_model {task.d_model}, {task.label}, rule {capacity.rule}"),
         ("goal", f"{capacity.goal} over {capacity.seeds} seeds, at most {capacity.protocol.steps:,} steps"),
         *range_rows(found),
+        *([] if one_head is None else [(subject(capacity.rule), _one_head(one_head))]),
         *([] if capacity.bits_per_weight is None else [("bits per weight", str(capacity.bits_per_weight))]),
         ("runs", _runs(capacity)),
         ("kept in", str(store)),
@@ -74,6 +79,18 @@ def shown_capacity(capacity: Capacity, *, store: Path, written: Sequence[Path]) 
     if not capacity.complete:
         notes.append("stopped by its budget before it was sure: the same command goes on from here")
     return [headline, pairs_table(rows), Text(), _by_heads(capacity), *shown_notes(notes), *shown_files(written)]
+
+
+def _one_head(counts: Mapping[str, int]) -> str:
+    """For how many seeds' problems a head that holds every pair is impossible, possible, or neither is known."""
+    seeds = sum(counts.values())
+    words = {
+        "excluded": "impossible at every width, proved, for {} of {} seeds",
+        "held": "possible, certified, for {} of {} seeds, but not found by this training",
+        "undecided": "undecided for {} of {} seeds: `manyheads exclude` takes longer",
+    }
+    told = [words[name].format(count, seeds) for name, count in counts.items() if count]
+    return "; ".join(told) + " (to hold every pair; an F1 below 1 allows errors)"
 
 
 def _runs(capacity: Capacity) -> str:
@@ -139,7 +156,7 @@ def shown_problems(found: Sequence[Experiment], goal: Goal) -> list[RenderableTy
     """For each experiment, a row for each problem, then a row for each law."""
     shown: list[RenderableType] = []
     for experiment in found or [Experiment({}, (), ())]:
-        shown += [Text(), Text(experiment.words, style="bold")] if experiment.differs else []
+        shown += [Text(), Text(shown_text(experiment.words), style="bold")] if experiment.differs else []
         shown.append(_problems(experiment.problems, goal))
         if experiment.laws:
             shown += [Text(), _laws(experiment.laws)]
@@ -161,7 +178,7 @@ def _problems(found: Sequence[StoredProblem], goal: Goal) -> Table:
             best.key_budget, _range(best.low, best.high), best.heads, _range(best.heads_low, best.heads_high),
             "?" if problem.bits_per_weight is None else f"{problem.bits_per_weight.value:.3g}",
         )  # fmt: skip
-        table.add_row(*map(str, (*cells, *answer)))
+        table.add_row(*map(shown_text, (*cells, *answer)))
     return table
 
 
