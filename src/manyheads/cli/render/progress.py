@@ -24,7 +24,7 @@ LINE_EVERY = 10.0  # seconds between two lines of a log
 BLOCKS = " ▁▂▃▄▅▆▇█"
 
 
-def tell(notes: Sequence[str], store: Path) -> None:
+def say_notes(notes: Sequence[str], store: Path) -> None:
     """Print what a user should know about a store, a line each, on stderr."""
     for note in notes:
         say(f"manyheads: {store}: {note}")
