@@ -42,7 +42,8 @@ Labels = Annotated[
     Path | None,
     _argument(
         metavar="FILE",
-        help="The items' names in the order of the embedding's rows: a line each, a .json list or vocabulary, a .gguf.",
+        help="The names of the embedding's rows in their order: a line each, a .json list, vocabulary or tokenizer, a "
+        ".gguf.",
         help_behavior_hint=NO_DEFAULT,
     ),
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,6 +87,11 @@ def shown_notes(notes: Iterable[str]) -> list[RenderableType]:
     from rich.text import Text
 
     return [Text(f"note: {note}", style="yellow") for note in notes]
+
+
+def say_note(note: str) -> None:
+    """Print a note about the input at once, on stderr: the answer may take long, and programs read stdout."""
+    print(f"note: {note}", file=sys.stderr, flush=True)
 
 
 def shown_files(paths: Iterable[Path]) -> list[RenderableType]:
