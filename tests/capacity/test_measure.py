@@ -199,7 +199,7 @@ def test_what_has_no_score_is_not_trained(
 
 @pytest.mark.parametrize(("heads", "seeds"), [((), (0,)), ((1,), ()), ((0, 1), (0,))])
 def test_nothing_to_measure_is_said(store: Store, heads: tuple[int, ...], seeds: tuple[int, ...]) -> None:
-    with pytest.raises(InputError, match="at least one head count"):
+    with pytest.raises(InputError, match=r"at least one head count|heads is a whole number from 1"):
         measure(TASK, store=store, heads=heads, seeds=seeds)
 
 

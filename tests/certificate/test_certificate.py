@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -199,6 +200,18 @@ def test_every_single_error_is_found(rule: str, block: int, monkeypatch: pytest.
         assert (witness.source, witness.target, witness.is_relation) == (source, target, bool(disputed[source, target]))
         assert (certificate.missed, certificate.false_pairs) == (int(witness.is_relation), int(not witness.is_relation))
         assert certificate.open_pairs == 0
+
+
+def test_a_certificate_shows_bits_per_weight() -> None:
+    """Of the family of the graph, over the numbers in the layer's arrays; the same for people and for programs."""
+    graph = permutation_graph(24, seed=0)
+    layer = signature_layer(graph, 200, seed=1)
+    certificate = certify(layer, Problem(graph, one_hot(24)))
+    bits = certificate.bits_per_weight
+    assert (bits.family, bits.weights) == ("permutations of 24 items", layer.query.size + layer.key.size)
+    assert bits.value == pytest.approx(math.log2(math.factorial(24)) / layer.weights)
+    assert ("bits per weight", str(bits)) in certificate.rows()
+    assert certificate.to_json()["bits_per_weight"]["value"] == bits.value
 
 
 def test_one_weight_disturbed_past_its_margin_is_refused() -> None:

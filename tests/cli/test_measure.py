@@ -44,6 +44,8 @@ def test_the_answer_the_store_and_the_picture(capsys: pytest.CaptureFixture[str]
     facts = json.loads(capsys.readouterr().out)
     assert told.startswith(f"D_K* = {facts['key_budget']}\n")
     assert facts["complete"]
+    assert facts["bits_per_weight"]["weights"] == 2 * 8 * facts["key_budget"]
+    assert f"bits per weight  {facts['bits_per_weight']['value']:.3g}: 44 bits (permutations of 16 items)" in told
     assert facts["low"] <= facts["key_budget"]
     assert facts["heads_low"] <= facts["heads"] <= facts["heads_high"]
     assert 0 < facts["runs"] <= facts["grid"]

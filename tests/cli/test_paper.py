@@ -102,7 +102,7 @@ def test_saved_rows_are_replaced_with_force_only(
     rows: Rows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Also beside the page, in a folder that the command makes itself; page and pictures are drawn again and again."""
-    monkeypatch.setattr("manyheads.papers.reproduction.save", roughly)
+    monkeypatch.setattr("manyheads.papers.reproduction.pack_picture", roughly)
     monkeypatch.chdir(tmp_path)
     write_rows(Path("rows.jsonl.gz"), rows, needed(NAMES, QUICK))
     saved = Path("out/fig3.jsonl.gz")
@@ -122,7 +122,7 @@ def test_saved_rows_are_replaced_with_force_only(
 def test_the_page_names_the_command_that_made_it(
     stored: bool, rows: Rows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("manyheads.papers.reproduction.save", roughly)
+    monkeypatch.setattr("manyheads.papers.reproduction.pack_picture", roughly)
     monkeypatch.setattr("manyheads.papers.reproduction.sweep", lambda *_, **__: None)
     monkeypatch.chdir(tmp_path)
     write_rows(Path("rows.jsonl.gz"), rows, needed(NAMES, QUICK))

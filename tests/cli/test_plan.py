@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,14 @@ import pytest
 from support.commands import refused
 
 from manyheads import gaussian, random_graph, write_embedding, write_graph
-from manyheads.bounds import Shape, graph_bit_key_budget
+from manyheads.bounds import (
+    Shape,
+    graph_bit_key_budget,
+    ln_graphs,
+    ln_permutations,
+    unconditional,
+    unconditional_key_budget,
+)
 from manyheads.bounds.inverse import relations_by_freedom
 from manyheads.cli import main
 
@@ -43,6 +51,37 @@ def test_budget_relations_and_width(capsys: pytest.CaptureFixture[str]) -> None:
     assert needed["impossible_below"] <= needed["likely_from"] <= 16
     assert main([*WIDTH, "--key-budget", "20"]) == 0
     assert "64 relations among 64 items in a key budget of D_K 20" in capsys.readouterr().out
+
+
+def test_what_is_impossible_without_an_assumption(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["plan", "budget", "--items", "512", "--relations", "512", "--d-model", "16"]
+    facts = told(words, capsys)
+    family = float(ln_graphs(items=512, relations=512))
+    assert facts["unconditional_bound"] == unconditional_key_budget(family, items=512, d_model=16) == 10
+    below = unconditional(items=512, relations=512, d_model=16, heads=9, key_width=1)
+    assert facts["log2_share_below"] == pytest.approx(float(below))
+    assert main(words) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "D_K < 10 (any real weights, no assumption); D_K 9 holds at most 2^-443 of all such graphs" in said
+    assert main(["plan", "relations", *words[2:4], *words[6:], "--heads", "4", "--key-width", "2"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "more than 365 relations among 512 items: any real weights, no assumption" in said
+    assert main(["plan", "width", *words[2:6], "--key-budget", "3"]) == 0
+    assert "d_model 58: any real weights, no assumption" in capsys.readouterr().out
+    assert main([*RELATIONS, "--heads", "16", "--key-width", "16"]) == 0
+    assert "nothing: any real weights, no assumption" in capsys.readouterr().out
+    soft = told([*words, "--rule", "softmax", "--context-length", "16"], capsys)
+    assert (soft["unconditional_bound"], soft["log2_share_below"]) == (None, None)
+
+
+def test_a_plan_in_bits_per_weight(capsys: pytest.CaptureFixture[str]) -> None:
+    facts = told(BUDGET, capsys)
+    bits = facts["bits_per_weight"]
+    assert bits["weights"] == facts["cost"]["parameters"]
+    assert bits["family"] == "permutations of 64 items"
+    assert bits["value"] == pytest.approx(float(ln_permutations(64)) / math.log(2) / bits["weights"])
+    other = told([*BUDGET[:4], "--relations", "65", *BUDGET[6:]], capsys)
+    assert other["bits_per_weight"]["family"] == "graphs of 64 items and 65 relations"
 
 
 def test_words_of_a_kind_say_the_sizes(capsys: pytest.CaptureFixture[str]) -> None:

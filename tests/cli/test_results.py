@@ -6,12 +6,14 @@ import csv
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet
 import pytest
 from support.runs import changed, make_run
 from support.sabotage import TINY, Sabotaged, tiny
 
+from manyheads.bounds import bits_per_weight
 from manyheads.capacity import Point, StoredProblem, experiments, threshold
 from manyheads.cli import main
 from manyheads.cli.render.capacity_table import law_facts
@@ -27,7 +29,7 @@ def _a_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         sweep(tiny([17]), store, trainer=Sabotaged())
 
 
-def told(words: list[str], capsys: pytest.CaptureFixture[str]) -> dict[str, list[dict[str, object]]]:
+def told(words: list[str], capsys: pytest.CaptureFixture[str]) -> dict[str, list[dict[str, Any]]]:
     main(["results", *words, "--json"])
     return json.loads(capsys.readouterr().out)
 
@@ -94,6 +96,24 @@ def test_the_capacities_in_a_store(capsys: pytest.CaptureFixture[str]) -> None:
     facts = told(["--capacity", "--goal", "0.01"], capsys)
     assert [problem["seeds"] for problem in facts["problems"]] == [4, 1]
     assert facts["laws"] == []
+    for found in facts["problems"]:
+        run, bits = found["run"], found["bits_per_weight"]
+        assert bits["weights"] == 2 * run["d_model"] * found["key_budget"]
+        kind = "2-regular graphs" if run["graph"] == "regular" else "permutations"
+        assert bits["family"] == f"{kind} of {run['items']} items"
+    assert f" {bits['value']:.3g}\n" in said
+
+
+def test_a_given_graph_has_no_bits_per_weight_in_a_store() -> None:
+    """The store knows a given graph by its fingerprint; a graph that is drawn, by its words or its degree."""
+    fields = dict(make_run(64, 16, 1, 1, seed=0).fields)
+    met = threshold([Point(1, 5, ((0, 1.0), (1, 1.0)))], target=0.99)
+    assert StoredProblem(fields | {"graph": "given:0123"}, met, 2, 2).bits_per_weight is None
+    for graph, degree, words in (("regular", 3, "regular:64:3"), ("random:64:80", 1, "random:64:80")):
+        stored = StoredProblem(fields | {"graph": graph, "degree": degree}, met, 2, 2)
+        assert stored.bits_per_weight == bits_per_weight(words, weights=160)
+    never = threshold([Point(1, 5, ((0, 0.5), (1, 0.5)))], target=0.99)
+    assert StoredProblem(fields, never, 2, 2).bits_per_weight is None
 
 
 def test_no_law_goes_through_two_rules(capsys: pytest.CaptureFixture[str]) -> None:

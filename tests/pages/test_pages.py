@@ -76,7 +76,7 @@ def test_rows_are_read_as_they_were_written(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_unknown_pages_and_parts_are_refused() -> None:
-    with pytest.raises(SystemExit, match="there is no page floor: choose from block-scouting, capacity-floor"):
+    with pytest.raises(SystemExit, match="there is no page floor: choose from bits-per-weight, block-scouting"):
         main(("floor",))
     with pytest.raises(SystemExit, match="fit has no part speed: choose from comparison, growth"):
         main(("fit",), measure=True, settings=Settings(only="speed"))

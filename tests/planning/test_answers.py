@@ -12,8 +12,10 @@ from manyheads.bounds import Shape, freedom_key_width
 from manyheads.bounds.inverse import (
     d_model_by_bits,
     d_model_by_freedom,
+    d_model_by_labellings,
     relations_by_bits,
     relations_by_freedom,
+    relations_by_labellings,
     relations_by_paper,
 )
 from manyheads.planning import answers, plan
@@ -28,8 +30,11 @@ def test_relations_that_fit_are_those_of_the_laws() -> None:
     assert found.likely == relations_by_freedom(shape, items=64)
     assert found.paper_law == relations_by_paper(shape, items=64, slope=RELATION_SLOPE)
     assert (found.guaranteed, found.guaranteed_by_heads, found.unproved) == (4, True, None)
+    assert found.unconditional_beyond == relations_by_labellings(shape, items=64)
     fewer_bits = answers.relations_that_fit(shape, items=64, bits=2.0)
     assert fewer_bits.impossible_beyond < found.impossible_beyond
+    assert fewer_bits.unconditional_beyond == found.unconditional_beyond  # no bits are assumed
+    assert answers.relations_that_fit(shape, items=64, rule="softmax").unconditional_beyond is None
 
 
 @pytest.mark.parametrize(("key_width", "relations"), [(1, 2), (3, 6), (4, 8), (9, 8)])
@@ -56,6 +61,8 @@ def test_the_d_model_needed_is_that_of_the_laws() -> None:
     found = answers.d_model_needed(items=64, relations=64, key_budget=20)
     assert found.impossible_below == d_model_by_bits(items=64, relations=64, key_budget=20, bits=16.0)
     assert found.likely_from == d_model_by_freedom(items=64, relations=64, key_budget=20)
+    assert found.unconditional_below == d_model_by_labellings(items=64, relations=64, key_budget=20)
+    assert answers.d_model_needed(items=64, relations=64, key_budget=20, rule="softmax").unconditional_below is None
     assert found.permutation
     assert found.paper_law == math.ceil(PERMUTATION_SLOPE * 64 * 6 / 20)
     other = answers.d_model_needed(items=64, relations=64, key_budget=20, permutation=False)
@@ -77,5 +84,9 @@ def test_pictures_rows_are_the_laws_themselves() -> None:
         assert budget == (np.inf if width is None else heads * width)
     rows = capacity_map(items=256, widest=64, key_budgets=(16, 64))
     assert (rows.likely <= rows.impossible).all()
+    assert (rows.likely <= rows.unconditional).all()
+    narrow = [Shape(d_model=round(d), heads=64, key_width=1) for d in rows.d_models]
+    assert list(rows.unconditional[1]) == [relations_by_labellings(shape, items=256) for shape in narrow]
+    assert not (rows.unconditional == rows.impossible).all()
     assert (np.diff(rows.likely, axis=1) >= 0).all()
     assert (rows.likely[1] >= rows.likely[0]).all()

@@ -10,7 +10,7 @@ import pytest
 import safetensors.numpy
 
 from manyheads import InputError, gaussian
-from manyheads.bounds import Shape
+from manyheads.bounds import Shape, bits_per_weight
 from manyheads.bounds.inverse import relations_by_bits, relations_by_freedom, relations_by_paper
 from manyheads.cli import main
 from manyheads.files import read_embedding, read_labels
@@ -65,6 +65,7 @@ def test_an_audit_is_the_laws_at_the_models_shape() -> None:
     assert report.by_freedom == relations_by_freedom(shape, items=6144)
     assert report.by_bits == relations_by_bits(shape, items=6144, bits=16.0)
     assert report.by_paper == relations_by_paper(shape, items=6144)
+    assert report.bits_per_weight == bits_per_weight(f"random:6144:{report.by_freedom}", weights=shape.parameters)
     assert (
         report.without_sharing
         == relations_by_freedom(Shape(d_model=576, heads=9, key_width=64), items=6144)

@@ -13,10 +13,11 @@ import pytest
 SOURCE = Path(__file__).parents[2] / "src" / "manyheads"
 STANDALONE = SOURCE / "files" / "standalone"  # copied to users, not imported
 MODULES = sorted(path for path in SOURCE.rglob("*.py") if STANDALONE not in path.parents)
-MOST_MODULES, LONGEST = 190, 350
-# Lines without docstrings, comments and empty lines: the first edition had 18,262. Since then came
-# exclusions and the checks of foreign files.
-MOST_CODE = 19_000
+MOST_MODULES, LONGEST = 200, 350
+# Lines without docstrings, comments and empty lines: the first edition had 18,262, the redesign ended with 18,084.
+# Since then came exclusions, the checks of foreign files and of numbers, streams and signals, bounds without bits,
+# bits per weight.
+MOST_CODE = 20_500
 
 
 NAMES = ("max", "softmax", "sum", "logsumexp")

@@ -21,8 +21,8 @@ def main(
     """Write docs/results/NAME.md and its pictures for each NAME, by default for every page.
 
     Args:
-        names: pages by name: block-scouting, capacity-floor, constructions, fit, incoherence, plan-check; paper and
-            head-count, which the command `manyheads paper` writes.
+        names: pages by name: bits-per-weight, block-scouting, capacity-floor, constructions, fit, incoherence,
+            one-head, plan-check; paper and head-count, which the command `manyheads paper` writes.
         measure: first make the rows that are missing, which may take minutes to hours.
         settings: how rows are measured.
     """

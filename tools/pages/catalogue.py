@@ -13,7 +13,16 @@ from matplotlib.figure import Figure
 from manyheads.drawing.style import save
 from tools.pages.rows import DOCS, Tables, read_tables
 
-PAGES = ("block-scouting", "capacity-floor", "constructions", "fit", "incoherence", "plan-check")
+PAGES = (
+    "bits-per-weight",
+    "block-scouting",
+    "capacity-floor",
+    "constructions",
+    "fit",
+    "incoherence",
+    "one-head",
+    "plan-check",
+)
 PAPERS = {  # pages that a command of the package writes
     "paper": ("paper", "all", "--from-rows", "docs/data/paper.jsonl.gz", "--output", "docs/results"),
     "head-count": ("paper", "retrieval", "--from-rows", "docs/data/head-count.jsonl.gz", "--output", "docs/results"),

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from manyheads.bounds.graph_counts import LN2, ln_graphs
 from manyheads.bounds.laws import constraint_positives, freedom_needed, freedom_split
-from manyheads.bounds.lower import LN2, ln_graphs
+from manyheads.bounds.lower import log2_labellings
 from manyheads.bounds.shape import Shape
 from manyheads.errors import InputError
 from manyheads.numbers import check_numbers
@@ -33,8 +34,31 @@ def relations_by_bits(shape: Shape, *, items: int, bits: float = 16.0) -> int:
         InputError: There are fewer than 2 items, or too many.
     """
     check_numbers(bits=bits)
+    return _relations_within(bits * (shape.parameters + 1) * LN2, items)
+
+
+def relations_by_labellings(shape: Shape, *, items: int) -> int:
+    """The largest m' for which layers of a shape may hold every graph, whatever their weights (`log2_labellings`).
+
+    With one relation more, at least one graph is impossible for real weights of any size, under the rules max and sum.
+
+    Args:
+        shape: The query–key channel of the layer.
+        items: m, at least 2.
+
+    Returns:
+        m', at most the number of ordered pairs.
+
+    Raises:
+        InputError: There are fewer than 2 items, or too many.
+    """
+    sizes = {"d_model": shape.d_model, "heads": shape.heads, "key_width": shape.key_width, "key_heads": shape.groups}
+    return _relations_within(float(log2_labellings(items=items, **sizes)) * LN2, items)
+
+
+def _relations_within(room: float, items: int) -> int:
+    """The largest m' with ln C(m(m − 1), m') ≤ room; all pairs if half of them are allowed."""
     pairs = _pairs(items)
-    room = bits * (shape.parameters + 1) * LN2
     most = _largest(lambda relations: float(ln_graphs(items=items, relations=relations)) <= room, pairs // 2)
     return pairs if most == pairs // 2 else most
 
@@ -103,6 +127,29 @@ def d_model_by_bits(*, items: int, relations: int, key_budget: int, bits: float 
     check_numbers(key_budget=key_budget, bits=bits)
     needed = (float(ln_graphs(items=items, relations=relations)) / (LN2 * bits) - 1) / (2 * key_budget)
     return max(1, math.ceil(needed))
+
+
+def d_model_by_labellings(*, items: int, relations: int, key_budget: int) -> int:
+    """The smallest d_model at which layers with D_K may hold every graph, whatever their weights and heads.
+
+    Args:
+        items: m.
+        relations: m'.
+        key_budget: D_K, as heads of width 1, the split to which the bound allows the most (`log2_labellings`).
+
+    Returns:
+        d_model, at least 1 and at most WIDEST.
+
+    Raises:
+        InputError: The relations do not fit the items.
+    """
+    needed = float(ln_graphs(items=items, relations=relations)) / LN2
+
+    def enough(d_model: int) -> bool:
+        held = log2_labellings(items=items, d_model=d_model, heads=key_budget, key_width=1)
+        return float(held) >= needed
+
+    return WIDEST - _largest(lambda less: enough(WIDEST - less), WIDEST - 1)
 
 
 def d_model_by_freedom(*, items: int, relations: int, key_budget: int) -> int | None:

@@ -2,7 +2,8 @@
 
 A layer has 2·d_model·D_K weights and a threshold. The bounds count the labellings of the ordered pairs that these
 numbers can produce, and the graphs that need different labellings. They hold for every rule and for contexts of 2 items
-or more. They are statements about a family of graphs: at least one graph of the family needs the bound. Others may not.
+or more. The bound without bits or margin holds for the rules max and sum. They are statements about a family of graphs:
+at least one graph of the family needs the bound. Others may not.
 """
 
 from __future__ import annotations
@@ -12,81 +13,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy.special import gammaln, xlogy
 
-from manyheads.bounds.arguments import Given, Reals, Wholes, positive, whole
+from manyheads.bounds.arguments import Given, Reals, positive, whole
+from manyheads.bounds.graph_counts import LN2, ln_graphs, ln_permutations
 from manyheads.errors import InputError
-from manyheads.problem.graph import MOST_ITEMS
-
-LN2 = float(np.log(2.0))
-DIRECT = 32  # with fewer relations ln C(n, k) is a sum of k logarithms, with more it is Stirling's series
-
-
-def ln_graphs(*, items: Given, relations: Given, loops: bool = False) -> Reals:
-    """ln C(N, m'), where C(N, m') is the number of graphs with m' relations among N ordered pairs (Sec. 9).
-
-    The relative error is below 10^−14. Differences of log-gamma functions would lose every digit where m is large.
-
-    Args:
-        items: m, from 1 to 2^31 − 1.
-        relations: m', from 0 to N.
-        loops: Whether an item may relate to itself: N = m² instead of m·(m − 1).
-
-    Returns:
-        The logarithm, in nats.
-
-    Raises:
-        InputError: A number is not whole, or out of its range.
-
-    >>> round(float(np.exp(ln_graphs(items=4, relations=3))))  # C(12, 3)
-    220
-    """
-    m, k = whole(items, "items"), whole(relations, "relations")
-    if (m < 1).any() or (m > MOST_ITEMS).any():
-        raise InputError("graphs are counted for 1 to 2^31 − 1 items")
-    pairs = m * m if loops else m * (m - 1)
-    if (k < 0).any() or (k > pairs).any():
-        worst = np.argmax(np.broadcast_to((k < 0) | (k > pairs), np.broadcast_shapes(k.shape, pairs.shape)))
-        wrong, most = np.broadcast_arrays(k, pairs)
-        raise InputError(f"{wrong.flat[worst]} relations do not fit into {most.flat[worst]} ordered pairs")
-    return ln_binomial(n=pairs, k=k)
-
-
-def ln_permutations(items: Given) -> Reals:
-    """ln m!, where m! is the number of permutation graphs of m items.
-
-    Args:
-        items: m, whole numbers.
-
-    Returns:
-        The logarithms, in nats.
-
-    Raises:
-        InputError: A number is not whole.
-    """
-    return np.asarray(gammaln(whole(items, "items") + 1.0))
-
-
-def ln_binomial(*, n: Given, k: Given) -> Reals:
-    """ln C(n, k), in nats.
-
-    For k, n − k ≥ 32: k·ln(n/k) − (n − k)·log1p(−k/n) + ½·ln(n/(2πk(n − k))) and the remainders of Stirling's series, a
-    sum without cancellation. Otherwise: the product of (n − i)/(i + 1) over i < k.
-
-    Args:
-        n: Whole numbers below 2^63.
-        k: Whole numbers from 0 to n.
-
-    Returns:
-        The logarithms.
-
-    Raises:
-        InputError: A number is not whole.
-    """
-    total, chosen = np.broadcast_arrays(whole(n, "n"), whole(k, "k"))
-    fewer = np.minimum(chosen, total - chosen)
-    direct, series = _product(total, np.minimum(fewer, DIRECT)), _stirling(total, np.maximum(fewer, DIRECT))
-    return np.where(fewer < DIRECT, direct, series)
 
 
 def family_key_budget(ln_family: Given, *, d_model: Given, bits: Given) -> Reals:
@@ -161,6 +91,102 @@ def softmax_margin_key_budget(
     threshold = np.log1p(3 * positive(heads, "heads") / (2 * gamma))
     a_weight = np.log1p(3 * scale / (2 * gamma))
     return np.maximum(0.0, (np.asarray(ln_family) - threshold) / (2 * positive(d_model, "d_model") * a_weight))
+
+
+def log2_labellings(
+    *, items: Given, d_model: Given, heads: Given, key_width: Given, key_heads: Given | None = None
+) -> Reals:
+    """log2 of at most how many graphs the layers of one shape hold over one embedding: p·log2(8e·h·m²/p), at most m².
+
+    Real weights of any size, any threshold and any margin, for the rules max and sum. Warren's theorem: N polynomials
+    of degree at most 2 in p variables, N ≥ p, have at most (8e·N/p)^p sign patterns. The scores minus the threshold
+    are N = h·m² such polynomials. A change of basis inside each key head leaves g·(d·d_k − d_k²) of its weights, so
+    p = h·d·d_k + g·(d·d_k − d_k²) + 1 with g key heads (docs/reference/laws.md, section 1).
+
+    Args:
+        items: m, at least 1.
+        d_model: Width of the embedding.
+        heads: h, at least 1.
+        key_width: d_k; a width above d_model adds nothing.
+        key_heads: g, the number of key heads; None stands for `heads`.
+
+    Returns:
+        The logarithm; below m² where some graph over the items cannot be held.
+
+    Raises:
+        InputError: A size is not a positive whole number.
+    """
+    sizes = {"items": items, "d_model": d_model, "heads": heads, "key_width": key_width}
+    m, d, h, width = (positive(whole(value, name), name) for name, value in sizes.items())
+    width, groups = np.minimum(width, d), h if key_heads is None else positive(key_heads, "key_heads")
+    polynomials, variables = h * m * m, h * d * width + groups * (d * width - width * width) + 1
+    patterns = variables * np.log2(8 * math.e * polynomials / variables)
+    return np.minimum(m * m, np.where(variables <= polynomials, patterns, m * m))
+
+
+def log2_share(ln_family: Given, *, items: Given, d_model: Given, heads: Given, key_width: Given) -> Reals:
+    """log2 of at most the share of a family of graphs that layers of one shape hold over one embedding, at most 0.
+
+    No assumption on the weights. Below 0 the shape cannot hold every graph of the family, and a graph that is drawn
+    uniformly from the family is held by some layer of the shape with at most this probability.
+
+    Args:
+        ln_family: ln|𝒢|, in nats (`ln_graphs`, `ln_permutations`).
+        items, d_model, heads, key_width: As for `log2_labellings`.
+
+    Returns:
+        The logarithm, at most 0.
+
+    Raises:
+        InputError: A size is not a positive whole number.
+    """
+    held = log2_labellings(items=items, d_model=d_model, heads=heads, key_width=key_width)
+    return np.minimum(0.0, held - np.asarray(ln_family) / LN2)
+
+
+def unconditional(*, items: Given, relations: Given, d_model: Given, heads: Given, key_width: Given) -> Reals:
+    """`log2_share` over all loop-free graphs with m' relations.
+
+    Args:
+        items, d_model, heads, key_width: As for `log2_labellings`.
+        relations: m', from 0 to m·(m − 1).
+
+    Returns:
+        The logarithm, at most 0. Below 0 the shape cannot hold every such graph, whatever its weights.
+
+    Raises:
+        InputError: A size is not a positive whole number, or the relations do not fit the items.
+
+    >>> float(unconditional(items=512, relations=512, d_model=16, heads=4, key_width=1)) < -1000  # at most 2^−1000
+    True
+    """
+    family = ln_graphs(items=items, relations=relations)
+    return log2_share(family, items=items, d_model=d_model, heads=heads, key_width=key_width)
+
+
+def unconditional_key_budget(ln_family: float, *, items: int, d_model: int) -> int:
+    """The smallest D_K at which layers may hold every graph of a family, whatever the weights, heads and key widths.
+
+    Of all splits of a key budget, heads of width 1 have the most polynomials and the most variables.
+
+    Args:
+        ln_family, items, d_model: As for `log2_share`.
+
+    Returns:
+        D_K, at least 1. With less, at least one graph of the family is impossible.
+
+    Raises:
+        InputError: A size is not a positive whole number.
+
+    >>> unconditional_key_budget(float(ln_permutations(512)), items=512, d_model=16)
+    8
+    """
+    low, high = 0, items * items  # at m² heads the bound allows every graph
+    while high - low > 1:
+        middle = (low + high) // 2
+        share = log2_share(ln_family, items=items, d_model=d_model, heads=middle, key_width=1)
+        low, high = (low, middle) if share >= 0 else (middle, high)
+    return high
 
 
 def permutation_margin(d_model: Given) -> Reals:
@@ -267,24 +293,3 @@ def bit_key_budget(*, items: int, relations: int, d_model: int, bits: int, permu
         raise InputError(f"{items} items have between 0 and {items**2} relations, not {relations}")
     family = ln_permutations(items) if permutation else ln_graphs(items=items, relations=relations, loops=True)
     return max(1, int(np.ceil(family_key_budget(family, d_model=d_model, bits=bits))))
-
-
-def _product(n: Wholes, k: Wholes) -> Reals:
-    total = np.zeros(n.shape)
-    for i in range(DIRECT):
-        chosen = i < k
-        total += np.where(chosen, np.log(np.where(chosen, n - i, 1) / (i + 1.0)), 0.0)
-    return total
-
-
-def _stirling(n: Wholes, k: Wholes) -> Reals:
-    n = np.maximum(n, 2 * k)  # valid also where the product is used instead
-    rest = n - k
-    main = xlogy(k, n / k) - rest * np.log1p(-(k / n))
-    return main + 0.5 * np.log(n / k / rest / (2 * math.pi)) + _remainder(n) - _remainder(k) - _remainder(rest)
-
-
-def _remainder(n: Wholes) -> Reals:
-    """ln n! minus Stirling's approximation; after four terms the error is 10^−16 at n = 32."""
-    x = 1.0 / n
-    return x * (1 / 12 - x * x * (1 / 360 - x * x * (1 / 1260 - x * x / 1680)))

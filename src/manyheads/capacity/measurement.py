@@ -9,7 +9,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
 
-from manyheads.bounds import freedom_key_width, paper_key_budget
+from manyheads.bounds import BitsPerWeight, bits_per_weight, freedom_key_width, paper_key_budget
 from manyheads.capacity.search import Bracket, Search
 from manyheads.capacity.thresholds import Goal, Point, Threshold, points, threshold
 from manyheads.errors import InputError
@@ -99,6 +99,13 @@ class Capacity:
     def heads(self) -> int | None:
         """h*."""
         return self.threshold.heads
+
+    @property
+    def bits_per_weight(self) -> BitsPerWeight | None:
+        """Bits per weight at D_K*, over the 2·d_model·D_K* weights of W_Q and W_K; None where nothing works."""
+        if self.key_budget is None:
+            return None
+        return bits_per_weight(self.task.graph, weights=2 * self.task.d_model * self.key_budget)
 
 
 @dataclass(frozen=True)

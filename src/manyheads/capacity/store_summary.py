@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from manyheads.bounds import BitsPerWeight, bits_per_weight
 from manyheads.capacity.regression import MeasuredLaw, MeasuredProblem, law_regressions
 from manyheads.capacity.search import PROBE
 from manyheads.capacity.thresholds import Goal, Threshold, points, threshold
 from manyheads.problem.embedding import GIVEN
-from manyheads.problem.graph_kinds import graph_family
+from manyheads.problem.graph_kinds import GraphFamily, graph_family
 from manyheads.sweep import Record
 
 # the graph, the fields that follow from its kind or from d_model, and the step limit of a size (Table 2)
@@ -42,13 +43,27 @@ class StoredProblem:
     @property
     def measured(self) -> MeasuredProblem | None:
         """The point for a law; None if no shape works, or if the graph is known by its fingerprint only."""
-        found, graph = self.threshold, str(self.fields["graph"])
-        if found.key_budget is None or found.heads is None or graph.startswith(GIVEN):
+        found, family = self.threshold, self._family
+        if found.key_budget is None or found.heads is None or family is None:
             return None
-        items, degree = self.fields["items"], self.fields["degree"]
-        drawn = graph in ("permutation", "regular")  # all other kinds are stored with their sizes
-        relations = items * degree if drawn else graph_family(graph).relations
-        return MeasuredProblem(items, relations, self.fields["d_model"], found.key_budget, found.heads)
+        return MeasuredProblem(family.items, family.relations, self.fields["d_model"], found.key_budget, found.heads)
+
+    @property
+    def bits_per_weight(self) -> BitsPerWeight | None:
+        """Bits per weight at D_K*; None where nothing works, or the graph is known by its fingerprint only."""
+        budget, family = self.threshold.key_budget, self._family
+        if budget is None or family is None:
+            return None
+        return bits_per_weight(family, weights=2 * self.fields["d_model"] * budget)
+
+    @property
+    def _family(self) -> GraphFamily | None:
+        graph, items = str(self.fields["graph"]), self.fields["items"]
+        if graph.startswith(GIVEN):
+            return None
+        # kinds other than these two are stored with their sizes
+        sizes = {"permutation": f":{items}", "regular": f":{items}:{self.fields['degree']}"}
+        return graph_family(graph + sizes.get(graph, ""))
 
 
 def stored_problems(records: Sequence[Record], goal: Goal) -> list[StoredProblem]:

@@ -24,11 +24,13 @@ import numpy as np
 from jaxtyping import Float, Float64
 from numpy import ndarray
 
+from manyheads.certificate.projection import require_subnormals
 from manyheads.layer.rules import gamma
 from manyheads.problem.graph import Graph
 
 norm = np.linalg.norm
 BLOCK = 1 << 20  # numbers of a block of rows
+FAR = 2.0**200  # rows and proofs of other sizes than 1/FAR … FAR are refused
 MOST_PAIRS = 102  # most pairs of a proof by few pairs: with more, exact fractions take minutes
 
 
@@ -44,13 +46,20 @@ def correction_share(
 
     Returns:
         The share, infinite where a sign is wrong, a number is not finite or the rows have too low a rank.
+
+    Raises:
+        InputError: The processor replaces subnormal numbers by zero.
     """
+    require_subnormals()
     x = rows.astype(np.float64)
     items, d_model = x.shape
     if matrix.shape != (items, items) or not _has_signs(graph, matrix):
         return np.inf
     up = 1 + gamma(16 * (items + d_model) + 64)  # for the rounding of the bounds, which are sums of positive numbers
     size = np.abs(x)
+    # then what an underflow can lose, also on a thread of BLAS, is far below γ times the sizes
+    if not (1 / FAR < size.max() < FAR and np.abs(matrix).min() > 1 / FAR):
+        return np.inf
     # |XᵀMX| as computed, plus the bound on its rounding error; the same for ΣM
     products, sizes, total, total_size = np.zeros((d_model, d_model)), np.zeros((d_model, d_model)), 0.0, 0.0
     step = max(1, BLOCK // items)

@@ -12,16 +12,18 @@ from matplotlib.figure import Figure
 from numpy import ndarray
 
 from manyheads.drawing.style import BLACK, BLUE, GREEN, GREY, ORANGE, VERMILLION, look, panels
+from manyheads.text import drawn_text
 
 
 @dataclass(frozen=True, eq=False)
 class CapacityMap:
-    """For each key budget, the number of relations against d_model: by the bound, by the law, and guaranteed."""
+    """For each key budget, the number of relations against d_model: by the bounds, by the law, and guaranteed."""
 
     items: int
     d_models: Float64[ndarray, " d"]
     key_budgets: tuple[int, ...]
     impossible: Float64[ndarray, "budgets d"]  # no layer of 16-bit weights holds more
+    unconditional: Float64[ndarray, "budgets d"]  # no layer holds more, whatever its weights
     likely: Float64[ndarray, "budgets d"]  # the degrees-of-freedom law at its best split
     guaranteed: Float64[ndarray, " budgets"]  # a head for each relation
 
@@ -44,7 +46,8 @@ class HeadCurve:
 def draw_capacity_map(rows: CapacityMap) -> Figure:
     """The relations that a layer holds against d_model, a panel for each of four key budgets.
 
-    Four areas: guaranteed, within the law, above the law, impossible.
+    Four areas: guaranteed, within the law, above the law, impossible with 16 bits; and the line above which nothing is
+    possible with any real weights.
     """
     with look():
         figure, axes = panels(2, 2)
@@ -59,6 +62,8 @@ def draw_capacity_map(rows: CapacityMap) -> Figure:
             axis.fill_between(x, likely, limit, color=ORANGE, alpha=0.25, linewidth=0, label="above the law")
             axis.fill_between(x, limit, top, color=VERMILLION, alpha=0.45, linewidth=0, label="impossible, 16 bits")
             axis.plot(x, likely, color=GREEN)
+            proved = np.where(rows.unconditional[index] < pairs, rows.unconditional[index], np.nan)
+            axis.plot(x, proved, color=BLACK, linestyle="--", label="impossible above, any real weights")
             axis.set(xscale="log", yscale="log", ylim=(bottom, top), xlim=(x[0], x[-1]), title=f"D_K = {budget}")
             axis.set_xticks([tick for tick in (16, 32, 64, 128, 256, 512, 1024, 2048, 4096) if tick <= x[-1]])
             axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
@@ -68,7 +73,7 @@ def draw_capacity_map(rows: CapacityMap) -> Figure:
         for axis in axes[1]:
             axis.set_xlabel("d_model")
         handles, labels = axes[0, 0].get_legend_handles_labels()
-        figure.legend(handles[::-1], labels[::-1], loc="outside lower center", ncols=4)
+        figure.legend(handles[::-1], labels[::-1], loc="outside lower center", ncols=3)
         figure.suptitle(f"What one layer holds among {rows.items:,} items", x=0.01, ha="left", fontsize=11)
     return figure
 
@@ -95,7 +100,7 @@ def draw_head_curve(rows: HeadCurve) -> Figure:
             color=VERMILLION,
             fontsize=9,
         )
-        axis.set(xscale="log", xlabel="heads", ylabel="key budget D_K", title=rows.title, ylim=(0, top))
+        axis.set(xscale="log", xlabel="heads", ylabel="key budget D_K", title=drawn_text(rows.title), ylim=(0, top))
         ticks: Sequence[float] = [count for count in (1, 2, 4, 8, 16, 32, 64, 128, 256) if count <= rows.heads[-1]]
         axis.set_xticks(ticks)
         axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")

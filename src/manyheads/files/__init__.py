@@ -2,16 +2,18 @@
 
 from manyheads.files.atomic_files import check_writable, write_together
 from manyheads.files.embedding_files import pack_embedding, read_embedding, read_labels, write_embedding
-from manyheads.files.exports import check_directory, write_export
+from manyheads.files.exports import check_directory, export_precision, pack_proof, write_export
 from manyheads.files.graph_files import pack_graph, read_graph, write_graph
 from manyheads.files.layer_files import pack_layer, read_layer, read_provenance, write_layer
 
 __all__ = [
     "check_directory",
     "check_writable",
+    "export_precision",
     "pack_embedding",
     "pack_graph",
     "pack_layer",
+    "pack_proof",
     "read_embedding",
     "read_graph",
     "read_labels",

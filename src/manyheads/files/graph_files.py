@@ -22,7 +22,6 @@ import csv
 import hashlib
 import io
 import json
-import re
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -36,14 +35,12 @@ from manyheads.files.door import TEXT_LIMIT, read_bytes
 from manyheads.files.embedding_files import check_label
 from manyheads.files.graph_headings import NUMBER, HeadingWarning, first_line
 from manyheads.problem.graph import Graph
-from manyheads.text import shown_text
+from manyheads.text import FORMULA, shown_text
 
 HEADING = ("source", "target")
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 MOST_ITEMS = 2**27  # a larger number is not an item number: an array of that length would fill the memory
 UNSTATED_ITEMS, UNSTATED_RATIO = 2**20, 16  # without `# items:`, at most this many items, or for each relation
-# a character that begins a formula in some spreadsheet, unless it is inside a word (ASCII and full-width forms)
-FORMULA = re.compile(r"(?<![^\W_])[=+\-@\uff1d\uff0b\uff0d\uff20]|^[\t\r\n]")
 JSON_FIELDS = "json"
 
 

@@ -75,6 +75,11 @@ class Layer:
         """D_K = heads · key_width."""
         return self.heads * self.key_width
 
+    @property
+    def weights(self) -> int:
+        """The numbers in W_Q and W_K together."""
+        return int(self.query.size + self.key.size)
+
     def head_scores(self, x: Float[ndarray, "n d_model"]) -> Float64[ndarray, "heads n n"]:
         """Every head's raw score for every ordered pair of the rows of x.
 

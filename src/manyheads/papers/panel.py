@@ -6,9 +6,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from statistics import median
 
 import numpy as np
 
+from manyheads.bounds import bits_per_weight
 from manyheads.capacity import Point, Threshold, points, threshold
 from manyheads.layer.rules import MAX, Rule
 from manyheads.layer.rules import SOFTMAX as SOFTMAX_RULE
@@ -64,6 +66,10 @@ class Panel:
         """The family of problems from which each seed draws one."""
         degree = f":{self.degree}" if self.graph == "regular" else ""
         return Task(f"{self.graph}:{self.items}{degree}", f"gaussian:{self.d_model}", objective=self.objective)
+
+    def bits_per_weight(self, key_budget: int) -> float:
+        """log2 of the number of such graphs, for each of the 2·d_model·D_K weights of W_Q and W_K."""
+        return bits_per_weight(self.task.graph, weights=2 * self.d_model * key_budget).value
 
     @property
     def is_sketched(self) -> bool:
@@ -145,6 +151,15 @@ def found_thresholds(panels: Sequence[Panel], rows: Rows, scale: Scale) -> Panel
     """The complete panels that have a threshold in their window, each with it."""
     found = [(panel, panel.threshold(rows, scale)) for panel in complete(panels, rows, scale)]
     return [(panel, one) for panel, one in found if one.key_budget is not None]
+
+
+def bits_caption(found: PanelThresholds) -> str:
+    """The bits per weight at D_K*, in a sentence for a caption."""
+    bits = [panel.bits_per_weight(one.key_budget or 1) for panel, one in found]
+    return (
+        f"Bits per weight at D_K*: {min(bits):.2f} to {max(bits):.2f}, {median(bits):.2f} in the median; certified "
+        "layers of the same problems hold more ([bits per weight](bits-per-weight.md))."
+    )
 
 
 def panel_runs(panels: Sequence[Panel], scale: Scale) -> list[Run]:

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from manyheads.drawing.style import GREY, save
-from manyheads.files.atomic_files import make_directory
+from manyheads.drawing.style import GREY, pack_picture
 from manyheads.papers.effort import Scale
 from manyheads.papers.exhibit import Exhibit, exhibit_named, needed, verdicts
 from manyheads.papers.rows import Rows, stored_rows
@@ -132,23 +131,19 @@ def report(names: Sequence[str], rows: Rows, scale: Scale, *, origin: Origin = O
     return Reproduction(scale, tuple(reports), tuple(verdicts(names, rows, scale)), rows, origin)
 
 
-def draw_pictures(made: Reproduction, folder: Path) -> list[Path]:
+def draw_pictures(made: Reproduction, folder: Path) -> dict[Path, bytes]:
     """Draw every exhibit that has rows, as NAME.png and NAME.svg in the folder.
 
     Returns:
-        The files.
-
-    Raises:
-        InputError: a file cannot be written.
+        The content of the files, for `write_together`.
     """
-    make_directory(folder)
-    files: list[Path] = []
+    files: dict[Path, bytes] = {}
     for one in made.exhibits:
         if one.done:
             figure = one.exhibit.draw(made.rows, made.scale)
             if made.scale.quick:
                 _mark_quick(figure)
-            files += save(figure, folder / one.name)
+            files |= pack_picture(figure, folder / one.name)
     return files
 
 

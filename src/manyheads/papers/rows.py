@@ -193,9 +193,7 @@ def machines(each: Iterable[Mapping[str, str]]) -> dict[str, str]:
 
 
 def write_rows(path: Path, rows: Rows, runs: Sequence[Storable], *, force: bool = True) -> None:
-    """Write the rows of these runs to a file: one line of JSON for each run, sorted by kind and by the run's fields.
-
-    Equal rows give equal bytes. The file is written whole or not at all.
+    """Write the rows of these runs to a file, whole or not at all.
 
     Args:
         path: a file .jsonl.gz.
@@ -206,6 +204,21 @@ def write_rows(path: Path, rows: Rows, runs: Sequence[Storable], *, force: bool 
     Raises:
         InputError: the file exists and `force` is off, or it cannot be written.
     """
+    write_whole(path, pack_rows(rows, runs), force=force)
+
+
+def pack_rows(rows: Rows, runs: Sequence[Storable]) -> bytes:
+    """The bytes of a file of rows, for `write_together`. Equal rows give equal bytes.
+
+    The file has one line of JSON for each run, sorted by kind and by the run's fields.
+
+    Args:
+        rows: the rows.
+        runs: the runs whose rows are written.
+
+    Returns:
+        The content of a file .jsonl.gz.
+    """
     header = {"format": FORMAT, "protocol": PROTOCOL_VERSION, "machine": rows.machine}
     fields = {run.id: run.fields for run in runs}
     lines = [json.dumps(header, sort_keys=True)]
@@ -214,7 +227,7 @@ def write_rows(path: Path, rows: Rows, runs: Sequence[Storable], *, force: bool 
     content = BytesIO()
     with gzip.GzipFile(fileobj=content, mode="wb", mtime=0, filename="") as zipped:
         zipped.write("\n".join(lines).encode() + b"\n")
-    write_whole(path, content.getvalue(), force=force)
+    return content.getvalue()
 
 
 def read_rows(path: Path) -> Rows:

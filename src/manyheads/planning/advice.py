@@ -9,17 +9,21 @@ from jaxtyping import Float32
 from numpy import ndarray
 
 from manyheads.bounds import (
+    BitsPerWeight,
     Regime,
     Shape,
+    bits_per_weight,
     freedom_key_width,
     freedom_needed,
     graph_bit_key_budget,
     ln_graphs,
+    log2_share,
     margin_key_budget,
     paper_heads,
     paper_key_budget,
     permutation_margin,
     regime,
+    unconditional_key_budget,
     upper,
 )
 from manyheads.errors import InputError
@@ -57,6 +61,11 @@ class Plan:
         bit_bound: With a smaller key budget, no layer of weights with `bits` bits holds every such graph.
         margin_bound: The same for layers with the normalised margin 1/(2·d_model), at any precision; None for
             softmax, whose margin depends on the scale of the weights.
+        unconditional_bound: No layer of any real weights holds every such graph with less; None for softmax, whose
+            scores are no polynomials.
+        log2_share_below: One key dimension below `unconditional_bound`, layers hold at most 2 to this power of all such
+            graphs; None where there is no such budget.
+        bits_per_weight: Of the recommended split.
         regime: The regime of Sec. 9.
         paper_law: The paper's empirical law.
         paper_heads: The paper's empirical number of heads.
@@ -80,6 +89,9 @@ class Plan:
     permutation: bool
     bit_bound: float
     margin_bound: float | None
+    unconditional_bound: int | None
+    log2_share_below: float | None
+    bits_per_weight: BitsPerWeight
     regime: Regime
     paper_law: float
     paper_heads: float
@@ -160,10 +172,13 @@ def plan(
     friendly = None
     if multiple is not None:
         friendly = split(**sizes, key_budget=wanted, multiple=multiple, most_heads=most_heads)
-    margin_bound = None
+    margin_bound, least, share = None, None, None
     if rule is MAX:
-        family = ln_graphs(items=items, relations=relations)
+        family = float(ln_graphs(items=items, relations=relations))
         margin_bound = float(margin_key_budget(family, d_model=d_model, margin=permutation_margin(d_model)))
+        least = unconditional_key_budget(family, items=items, d_model=d_model)
+        if least > 1:
+            share = float(log2_share(family, items=items, d_model=d_model, heads=least - 1, key_width=1))
     slope = PERMUTATION_SLOPE if is_permutation else RELATION_SLOPE
     proved = guarantee(**sizes, rule=rule, permutation=is_permutation, embedding=embedding)
     guaranteed = proved if isinstance(proved, Guarantee) else None
@@ -182,6 +197,12 @@ def plan(
         permutation=is_permutation,
         bit_bound=bit_bound,
         margin_bound=margin_bound,
+        unconditional_bound=least,
+        log2_share_below=share,
+        bits_per_weight=bits_per_weight(
+            f"permutation:{items}" if is_permutation else f"random:{items}:{relations}",
+            weights=2 * d_model * best.key_budget,
+        ),
         regime=regime(**sizes),
         paper_law=float(paper_key_budget(**sizes, slope=slope)),
         paper_heads=float(paper_heads(items=items, d_model=d_model)),

@@ -13,9 +13,11 @@ from manyheads.bounds import Shape, constraint_positives, freedom_needed
 from manyheads.bounds.inverse import (
     d_model_by_bits,
     d_model_by_freedom,
+    d_model_by_labellings,
     d_model_by_paper,
     relations_by_bits,
     relations_by_freedom,
+    relations_by_labellings,
     relations_by_paper,
 )
 from manyheads.layer.rules import MAX, Rule, rule_named
@@ -36,7 +38,8 @@ class RelationsThatFit:
         items: m.
         shape: The query–key channel of the layer.
         rule: How heads are joined; the two laws are for max.
-        impossible_beyond: More relations than this are impossible for at least one graph.
+        impossible_beyond: More relations than this are impossible for at least one graph, with the bits given.
+        unconditional_beyond: The same for any real weights; None for softmax, whose scores are no polynomials.
         likely: The degrees-of-freedom law, an estimate for rows like random ones.
         paper_law: The paper's law for graphs that are no permutations, solved for the relations.
         guaranteed: Relations with a proof; None if there is no proof.
@@ -49,6 +52,7 @@ class RelationsThatFit:
     shape: Shape
     rule: Rule
     impossible_beyond: int
+    unconditional_beyond: int | None
     likely: int
     paper_law: int
     guaranteed: int | None
@@ -66,7 +70,8 @@ class WidthNeeded:
         key_budget: D_K.
         rule: How heads are joined; the two laws are for max.
         permutation: Whether the graph counts as a permutation of the items, for the paper's law.
-        impossible_below: Below this d_model, at least one graph is impossible.
+        impossible_below: Below this d_model, at least one graph is impossible, with the bits given.
+        unconditional_below: The same for any real weights; None for softmax.
         likely_from: The degrees-of-freedom law at its best split; None where no d_model is large enough.
         paper_law: The paper's law, solved for d_model.
     """
@@ -77,6 +82,7 @@ class WidthNeeded:
     rule: Rule
     permutation: bool
     impossible_below: int
+    unconditional_below: int | None
     likely_from: int | None
     paper_law: int
 
@@ -112,11 +118,13 @@ def relations_that_fit(
     # keys each.
     one_each = shape.groups * min(shape.heads // shape.groups, shape.key_width)
     objection = one_each_objection(shape.d_model, rule=rule, embedding=embedding)
+    rule = rule_named(rule)
     return RelationsThatFit(
         items=items,
         shape=shape,
-        rule=rule_named(rule),
+        rule=rule,
         impossible_beyond=relations_by_bits(shape, items=items, bits=bits),
+        unconditional_beyond=relations_by_labellings(shape, items=items) if rule is MAX else None,
         likely=relations_by_freedom(shape, items=items),
         paper_law=relations_by_paper(shape, items=items, slope=RELATION_SLOPE),
         guaranteed=min(one_each, items * (items - 1)) if objection is None else None,
@@ -157,11 +165,13 @@ def d_model_needed(
     check_numbers(key_budget=key_budget, bits=bits)
     sizes = {"items": items, "relations": relations, "key_budget": key_budget}
     is_permutation = relations == items if permutation is None else permutation
+    rule = rule_named(rule)
     return WidthNeeded(
         **sizes,
-        rule=rule_named(rule),
+        rule=rule,
         permutation=is_permutation,
         impossible_below=d_model_by_bits(**sizes, bits=bits),
+        unconditional_below=d_model_by_labellings(**sizes) if rule is MAX else None,
         likely_from=d_model_by_freedom(**sizes),
         paper_law=d_model_by_paper(**sizes, slope=PERMUTATION_SLOPE if is_permutation else RELATION_SLOPE),
     )
@@ -182,7 +192,7 @@ def capacity_map(*, items: int, widest: int, key_budgets: tuple[int, ...]) -> Ca
         The impossible, likely and guaranteed numbers of relations; the likely ones are at most half of all pairs.
     """
     d_models = np.geomspace(16, widest, 25)
-    impossible, likely = np.empty((2, len(key_budgets), len(d_models)))
+    impossible, unconditional, likely = np.empty((3, len(key_budgets), len(d_models)))
     for row, budget in enumerate(key_budgets):
         for column, d_model in enumerate(np.rint(d_models).astype(int).tolist()):
             shapes = [
@@ -193,12 +203,15 @@ def capacity_map(*, items: int, widest: int, key_budgets: tuple[int, ...]) -> Ca
             if not shapes:
                 shapes = [Shape(d_model=d_model, heads=budget // d_model, key_width=d_model)]
             impossible[row, column] = relations_by_bits(shapes[0], items=items)
+            narrowest = Shape(d_model=d_model, heads=budget, key_width=1)  # of all splits, the bound allows it the most
+            unconditional[row, column] = relations_by_labellings(narrowest, items=items)
             heads, freedom = np.array([(shape.heads, shape.freedom) for shape in shapes]).T
             held = heads * items**2 * constraint_positives(freedom / items**2)
             likely[row, column] = min(float(held.max()), items * (items - 1) / 2)
     from manyheads.drawing.plan import CapacityMap  # imports matplotlib, which answers without a picture do not need
 
-    return CapacityMap(items, d_models, key_budgets, impossible, likely, np.array(key_budgets, dtype=np.float64))
+    sure = np.array(key_budgets, dtype=np.float64)
+    return CapacityMap(items, d_models, key_budgets, impossible, unconditional, likely, sure)
 
 
 def map_around(advice: Plan) -> CapacityMap:

@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Float, Float32, Float64
 from numpy import ndarray
 
-from manyheads.bounds import Architecture, Neighbour, Shape, neighbours
+from manyheads.bounds import Architecture, BitsPerWeight, Neighbour, Shape, bits_per_weight, neighbours
 from manyheads.bounds.inverse import relations_by_bits, relations_by_freedom, relations_by_paper
 from manyheads.errors import InputError
 from manyheads.files.model_files import read_model_weights
@@ -42,6 +42,7 @@ class Audit:
         by_bits: More relations are impossible with 16-bit weights.
         by_freedom: Relations by the degrees-of-freedom law.
         by_paper: Relations by the paper's empirical law for graphs that are no permutations.
+        bits_per_weight: Of a layer that holds a graph with `by_freedom` relations.
         best_heads: Head count with the same query budget that holds the most relations by the law.
         by_best_split: Relations that `best_heads` heads hold by the law.
         without_sharing: Relations by the law if every query head had its own keys.
@@ -53,6 +54,7 @@ class Audit:
     by_bits: int
     by_freedom: int
     by_paper: int
+    bits_per_weight: BitsPerWeight
     best_heads: int
     by_best_split: int
     without_sharing: int
@@ -146,12 +148,14 @@ def audit(architecture: Architecture | str, *, items: int | None = None, context
     splits = _splits(unshared)
     held = {split.heads: relations_by_freedom(split, items=count) for split in splits}
     best = max(held, key=lambda heads: (held[heads], -heads))
+    likely = relations_by_freedom(shape, items=count)
     return Audit(
         architecture=architecture,
         items=count,
         by_bits=relations_by_bits(shape, items=count, bits=BITS),
-        by_freedom=relations_by_freedom(shape, items=count),
+        by_freedom=likely,
         by_paper=relations_by_paper(shape, items=count),
+        bits_per_weight=bits_per_weight(f"random:{count}:{likely}", weights=shape.parameters),
         best_heads=best,
         by_best_split=held[best],
         without_sharing=held[shape.heads],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -34,6 +35,8 @@ class GraphKind:
         label: The kind's name in pictures; "{degree}" stands for the value of the parameter degree.
         parameters: The numbers after ITEMS.
         slope: The constant of the paper's law for this kind.
+        log2_graphs: Called with items and the values; returns log2 of the number of graphs of this kind and size. None:
+            the kind is counted as all graphs with its numbers of items and relations.
     """
 
     name: str
@@ -42,6 +45,7 @@ class GraphKind:
     label: str
     parameters: tuple[Parameter, ...] = ()
     slope: float = RELATION_SLOPE
+    log2_graphs: Callable[..., float] | None = None
 
     @property
     def form(self) -> str:
@@ -130,6 +134,37 @@ def paper_slope(graph: Graph | GraphFamily) -> float:
     return PERMUTATION_SLOPE if single else graph.kind.slope
 
 
+def log2_regular_graphs(items: int, degree: int) -> float:
+    """log2 of about the number of loop-free graphs with r relations out of and into each of m items.
+
+    C(m − 1, r)^(2m)/C(m(m − 1), m·r)·e^(−½), the asymptotic count (Canfield and McKay 2005 with loops; Greenhill and
+    McKay 2009 without). Counted one by one for m ≤ 8 and every r < m − 1, it is too low by at most 0.17 bits at m = 4,
+    0.09 bits at m = 8.
+
+    Args:
+        items: m, at least 2.
+        degree: r, from 1 to m − 1.
+
+    Returns:
+        The logarithm, at least 0.
+
+    >>> round(log2_regular_graphs(7, 3), 2), round(math.log2(1_975_560), 2)  # the second: counted one by one
+    (20.82, 20.91)
+    """
+    pairs = items * (items - 1)
+    nats = 2 * items * _ln_choices(items - 1, degree) - _ln_choices(pairs, items * degree) - 0.5
+    return max(0.0, nats / math.log(2))
+
+
+def log2_permutations(items: int) -> float:
+    """log2 m!, where m! is the number of permutation graphs of m items."""
+    return math.lgamma(items + 1) / math.log(2)
+
+
+def _ln_choices(n: int, k: int) -> float:
+    return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
+
+
 DEGREE, RELATIONS = Parameter("degree"), Parameter("relations")
 
 for _kind in (
@@ -139,6 +174,7 @@ for _kind in (
         relations=lambda items: items,
         label="permutations",
         slope=PERMUTATION_SLOPE,
+        log2_graphs=log2_permutations,
     ),
     GraphKind(
         name="regular",
@@ -146,6 +182,7 @@ for _kind in (
         relations=lambda items, degree: items * degree,
         label="{degree}-regular graphs",
         parameters=(DEGREE,),
+        log2_graphs=log2_regular_graphs,
     ),
     GraphKind(
         name="random",

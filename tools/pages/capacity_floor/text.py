@@ -10,7 +10,7 @@ from statistics import median
 
 import numpy as np
 
-from manyheads.bounds import bit_key_budget, freedom_split
+from manyheads.bounds import bit_key_budget, bits_per_weight, freedom_split
 from manyheads.capacity.regression import Regression, regression_through_origin
 from manyheads.papers import Scale, read_rows
 from manyheads.papers.exhibits.base_grid import INFERRED
@@ -42,6 +42,7 @@ def summarise(rows: Sequence[Row], measured: Mapping[Problem, int | None] | None
             continue
         budgets = [row["key_budget"] for row in found]
         relations = items * degree
+        trained = measured.get((family == "regular", items, d_model, degree))
         x = relations * math.log2(items) / d_model
         summary.append(
             {
@@ -62,7 +63,9 @@ def summarise(rows: Sequence[Row], measured: Mapping[Problem, int | None] | None
                     items=items, relations=relations, d_model=d_model, bits=32, permutation=family != "regular"
                 ),
                 "x": x,
-                "measured": measured.get((family == "regular", items, d_model, degree)),
+                "measured": trained,
+                "floor_bits": _bits(items, d_model, degree, median(budgets)),
+                "measured_bits": _bits(items, d_model, degree, trained) if trained else None,
             }
         )
     return summary
@@ -78,6 +81,11 @@ def measured_thresholds() -> dict[Problem, int | None]:
         (panel.graph == "regular", panel.items, panel.d_model, panel.degree): panel.threshold(rows, scale).key_budget
         for panel in complete((*THRESHOLDS, *REGULAR), rows, scale)
     }
+
+
+def _bits(items: int, d_model: int, degree: int, key_budget: float) -> float:
+    """Bits per weight at a key budget; degree 1 counts as all permutations."""
+    return bits_per_weight(f"regular:{items}:{degree}", weights=round(2 * d_model * key_budget)).value
 
 
 def _freedom(items: int, relations: int, d_model: int) -> int | None:
@@ -146,9 +154,9 @@ def _points(points: Sequence[Row], *, paper: bool) -> str:
         "heads",
         *(["paper D_K*", "floor / paper"] if paper else []),
     ]
-    head += ["law of the paper", "degrees of freedom", "bit budget"]
+    head += ["law of the paper", "degrees of freedom", "bit budget", "bits per weight, floor"]
     if any(point["measured"] for point in points):
-        head.append("measured D_K*")
+        head += ["measured D_K*", "bits per weight, D_K*"]
     lines = []
     for point in points:
         heads = point["heads"]
@@ -156,9 +164,9 @@ def _points(points: Sequence[Row], *, paper: bool) -> str:
             point["items"], point["d_model"], point["degree"], point["seeds"], f"{point['floor']:g}",
             f"{point['lowest']} … {point['highest']}", f"{heads[0]} … {heads[-1]}",
             *([point["paper"], f"{point['floor'] / point['paper']:.2f}"] if paper else []),
-            f"{point['law']:.0f}", point["freedom"] or "none", point["bits"],
+            f"{point['law']:.0f}", point["freedom"] or "none", point["bits"], f"{point['floor_bits']:.2f}",
         ]  # fmt: skip
         if "measured D_K*" in head:
-            line.append(point["measured"] or "")
+            line += [point["measured"] or "", f"{point['measured_bits']:.2f}" if point["measured"] else ""]
         lines.append(line)
     return table(head, lines)

@@ -58,6 +58,8 @@ class FitCommand:
     """The largest key budget that --smallest tries."""
     rule: RuleName = "max"
     context_length: Annotated[LengthRange, tyro.conf.arg(help=CERTIFIED_LENGTH_HELP)] = None
+    precision: Literal["float64", "float32", "bfloat16"] = "float64"
+    """Widen the margin until the certificate also holds where PyTorch computes in this number type."""
     map: Annotated[MapName, tyro.conf.arg(help=MAP_HELP)] = "auto"
     seed: int = 2
     """Seed of the random starts."""
@@ -97,11 +99,12 @@ class FitCommand:
 
         with status("fit") as line:
             fitted = self._fitted(problem, self._options(problem, length, map, lambda look: line(str(look))))
-        written = self.files.write(problem, fitted.layer, self._provenance())
+        provenance = self._provenance() | fitted.certificate.record()
+        written = self.files.write(problem, fitted.layer, provenance)
         profiles = _profiles(problem, map)
         return Answer(
             facts={
-                "layer": layer_facts(fitted.layer, self._provenance()),
+                "layer": layer_facts(fitted.layer, provenance),
                 "certificate": asdict(fitted.certificate),
                 "map": map,
                 "incoherence": {name: asdict(profile) for name, profile in profiles.items()},
@@ -116,7 +119,7 @@ class FitCommand:
                 pairs_table([("fitted", _effort(fitted)), *shown_profiles(profiles)]),
                 *shown_files(written),
             ],
-            yes=fitted.certificate.holds,
+            yes=fitted.certificate.holds_in(self.precision),
         )
 
     def _fitted(self, problem: Problem, options: FitOptions) -> FitResult:
@@ -147,10 +150,11 @@ class FitCommand:
         from manyheads.cli.render.layer_table import layer_facts, shown_certificate, shown_trials
 
         found = self._found(problem, length, map)
-        written = self.files.write(problem, found.layer, self._provenance())
+        provenance = self._provenance() | (found.certificate.record() if found.certificate else {})
+        written = self.files.write(problem, found.layer, provenance)
         return Answer(
             facts={
-                "layer": found.layer and layer_facts(found.layer, self._provenance()),
+                "layer": found.layer and layer_facts(found.layer, provenance),
                 "certificate": found.certificate and asdict(found.certificate),
                 "map": map,
                 "trials": [asdict(trial) | {"key_budget": trial.key_budget} for trial in found.trials],
@@ -202,6 +206,7 @@ class FitCommand:
             time_limit=self.time_limit,
             rule=rule_named(self.rule),
             context_length=length,
+            precision=self.precision,
             map=map,
             descent=replace(descent, steps=self.steps or descent.steps),
             workers=self.workers,

@@ -78,7 +78,7 @@ class MeasureCommand:
             from manyheads.drawing.capacity import draw_capacity
             from manyheads.drawing.style import save
 
-            written += save(draw_capacity(capacity), self.picture)
+            written += save(draw_capacity(capacity), self.picture, force=self.force)
         return Answer(
             facts=capacity_facts(capacity) | {"written": written},
             shown=shown_capacity(capacity, store=self.store, written=written),

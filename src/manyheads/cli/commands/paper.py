@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import shlex
-import sys
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,9 +12,10 @@ import tyro
 
 from manyheads.cli.options.block_options import BlockOptions
 from manyheads.cli.options.option_types import Dask, File, Flag, Json, StoreFile, WorkerCount, open_workers
-from manyheads.cli.render.answer import Answer, shown_files
+from manyheads.cli.render.answer import Answer, say, shown_files
 from manyheads.errors import InputError
 from manyheads.machine import cores
+from manyheads.text import shown_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -133,7 +133,7 @@ class PaperCommand:
             rows = known_rows(names, store, scale)
             missing = missing_runs(names, rows, scale)
             known, total = len(rows), len(rows) + len(missing)
-            print(f"{known:,} of {total:,} runs are stored, {len(missing):,} are left", file=sys.stderr)
+            say(f"{known:,} of {total:,} runs are stored, {len(missing):,} are left")
             blocks = [run for run in missing if isinstance(run, BlockRun)]
             trainers = self.blocks.trainers(chosen, blocks)
             self.blocks.tell_cost(blocks, workers.slots)
@@ -169,9 +169,9 @@ class PaperCommand:
 
     def _check_outputs(self, page: ModuleType) -> None:
         """Refuse files that cannot be written before the work, which may take hours."""
-        from manyheads.files.atomic_files import check_writable, trial_directory
+        from manyheads.files.atomic_files import check_writable, new_directory
 
-        with trial_directory(self.output / page.PICTURES):
+        with new_directory(self.output / page.PICTURES):
             check_writable(self.output / page.NAME, force=True)
             if self.save_rows is not None:
                 check_writable(self.save_rows, force=self.force)
@@ -192,21 +192,22 @@ class PaperCommand:
         return Origin(rows, shlex.join(words))
 
     def _present(self, names: Sequence[str], rows: Rows, scale: Scale, page: ModuleType) -> Answer:
-        from manyheads.files.atomic_files import write_whole
-        from manyheads.papers import needed, write_rows
+        from manyheads.files.atomic_files import new_directory, write_together
+        from manyheads.papers import needed
         from manyheads.papers.reproduction import draw_pictures, report
+        from manyheads.papers.rows import pack_rows
 
         made = report(names, rows, scale, origin=self._origin())
         pictures = draw_pictures(made, self.output / page.PICTURES)
-        text = self.output / page.NAME
-        write_whole(text, page.page(made).encode(), force=True)
-        written = [*pictures, text]
+        files = pictures | {self.output / page.NAME: page.page(made).encode(errors="backslashreplace")}
+        always = set(files)
         if self.save_rows is not None:
-            write_rows(self.save_rows, rows, needed(names, scale, rows), force=self.force)
-            written.append(self.save_rows)
+            files[self.save_rows] = pack_rows(rows, needed(names, scale, rows))
+        with new_directory(self.output / page.PICTURES):
+            write_together(files, force=self.force or always)
         verdicts = shown_verdicts(made.verdicts) if made.verdicts else []
         return Answer(
-            facts=_facts(made, pictures), shown=[*verdicts, *_captions(made), *shown_files(written)], yes=True
+            facts=_facts(made, [*pictures]), shown=[*verdicts, *_captions(made), *shown_files(files)], yes=True
         )
 
     def _list(self, names: Sequence[str], scale: Scale) -> Answer:
@@ -283,7 +284,8 @@ def shown_verdicts(verdicts: Sequence[Verdict]) -> list[RenderableType]:
     for heading in ("#", "the paper says", "measured", "verdict"):
         table.add_column(heading, overflow="fold")
     for verdict in verdicts:
-        table.add_row(*map(Text, (verdict.claim, verdict.says, verdict.measured or verdict.why, verdict.outcome)))
+        cells = (verdict.claim, verdict.says, verdict.measured or verdict.why, verdict.outcome)
+        table.add_row(*(Text(shown_text(cell)) for cell in cells))
     return [table, Text(tally(verdicts))]
 
 
@@ -291,7 +293,11 @@ def _captions(made: Reproduction) -> list[RenderableType]:
     """The captions of the exhibits that judge no claim: they have no line in the table of claims."""
     from rich.text import Text
 
-    return [Text(f"{one.title}. {one.caption}\n") for one in made.exhibits if not one.exhibit.judges_claims]
+    return [
+        Text(shown_text(f"{one.title}. {one.caption}", most=5_000) + "\n")
+        for one in made.exhibits
+        if not one.exhibit.judges_claims
+    ]
 
 
 def _facts(made: Reproduction, pictures: Sequence[Path]) -> dict[str, object]:

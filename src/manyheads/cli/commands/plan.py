@@ -107,7 +107,7 @@ class PlanBudgetCommand:
         if self.measure:
             with progress("train") as report:
                 checks = check_advice(advice, seeds=range(self.seeds), graph=graph, embedding=rows, progress=report)
-        written = [] if not stems else _draw(advice, *stems)
+        written = [] if not stems else _draw(advice, *stems, force=self.force)
         length = self.context_length or CONTEXT_LENGTH
         held = checks[0].reached if checks else None
         facts = asdict(advice) | {
@@ -255,9 +255,13 @@ def _suffixed(stem: Path, what: str) -> Path:
     return stem.with_name(f"{stem.name}-{what}")
 
 
-def _draw(advice: Plan, heads: Path, map: Path) -> list[Path]:
+def _draw(advice: Plan, heads: Path, map: Path, *, force: bool) -> list[Path]:
     from manyheads.drawing.plan import draw_capacity_map, draw_head_curve
-    from manyheads.drawing.style import save
+    from manyheads.drawing.style import pack_picture
+    from manyheads.files import write_together
     from manyheads.planning.answers import head_curve, map_around
 
-    return [*save(draw_head_curve(head_curve(advice)), heads), *save(draw_capacity_map(map_around(advice)), map)]
+    files = pack_picture(draw_head_curve(head_curve(advice)), heads)
+    files |= pack_picture(draw_capacity_map(map_around(advice)), map)
+    write_together(files, force=force)
+    return list(files)

@@ -21,6 +21,7 @@ from manyheads.cli.options.option_types import (
 )
 from manyheads.cli.render.answer import Answer, shown_files
 from manyheads.errors import InputError
+from manyheads.text import shown_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -119,7 +120,7 @@ class ResultsCommand:
             shown=[
                 _table(rows),
                 *(more if len(records) > self.limit else []),
-                f"{self.store} holds {said}",
+                shown_text(f"{self.store} holds {said}"),
                 *shown_files(written),
             ],
             yes=bool(records),
@@ -151,5 +152,5 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> RenderableType:
     for row in rows:
         f1 = row.get("micro_f1")
         cells = [None if f1 is None else f"{f1:.4f}", row.get("exact_errors"), row["steps"], row["status"]]
-        table.add_row(*("" if cell is None else str(cell) for cell in (*map(row.get, LISTED), *cells)))
+        table.add_row(*("" if cell is None else shown_text(cell, most=60) for cell in (*map(row.get, LISTED), *cells)))
     return table

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from manyheads.cli.options.option_types import Flag, Labels, Tensor, refuse
-from manyheads.cli.render.answer import say_note
+from manyheads.cli.render.answer import say
 from manyheads.errors import InputError
 from manyheads.layer.rules import RULES
 from manyheads.problem.embedding_kinds import EMBEDDING_KINDS, EmbeddingKind, embedding_family
@@ -217,7 +217,7 @@ def read_graph_file(
         warnings.simplefilter("always", HeadingWarning)
         graph = read_graph(path, items=items, labels=names if embedding is None else None, header=heading)
     for warning in caught:
-        say_note(f"{_sentence(warning.message)}; --header or --no-header decides it")
+        say(f"note: {_sentence(warning.message)}; --header or --no-header decides it")
     known = names if embedding is None or names is not None else embedding.names
     if embedding is None or known is None or (graph.labels is None and names is None):
         return graph, embedding
@@ -227,7 +227,7 @@ def read_graph_file(
             warnings.simplefilter("ignore", HeadingWarning)
             return read_graph(path, labels=known, header=heading), rows
     chosen = rows.select(graph.labels)
-    say_note(f"{graph.items:,} of {rows.items:,} rows are items, those of the labels in {path}: --all-rows takes all")
+    say(f"note: {graph.items:,} of {rows.items:,} rows are items, those of the labels in {path}: --all-rows takes all")
     return graph, chosen
 
 

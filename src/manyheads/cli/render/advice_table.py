@@ -17,6 +17,9 @@ from manyheads.planning import AdviceCheck, Plan, Promise, RelationsThatFit, Wid
 from manyheads.planning.guarantee import ROWS
 from manyheads.planning.model_audit import REACH, Audit, WeightGeometry
 from manyheads.problem.graph_kinds import RELATION_SLOPE
+from manyheads.text import shown_text
+
+NO_ASSUMPTION = "any real weights, no assumption"
 
 
 def shown_plan(advice: Plan, context_length: int) -> list[RenderableType]:
@@ -26,6 +29,7 @@ def shown_plan(advice: Plan, context_length: int) -> list[RenderableType]:
     weights, products = cost["parameters"], cost["multiply_adds"]
     rows = [
         ("impossible", f"D_K < {advice.bit_bound:.3g} (bit budget){margin}"),
+        *_unconditional(advice),
         ("regime", f"{advice.regime.name}: D_K grows as {advice.regime.form}"),
         ("laws", f"D_K {advice.freedom_law:.0f} (degrees of freedom), {advice.paper_law:.0f} (the paper's fit)"),
         ("predicted", f"D_K* {predicted.key_budget:.0f}, from {predicted.low:.0f} to {predicted.high:.0f} in 9 of 10"),
@@ -39,8 +43,27 @@ def shown_plan(advice: Plan, context_length: int) -> list[RenderableType]:
             f"{weights:,} weights, {products:,} multiply-adds for {context_length} items, "
             f"D_Q + D_K {2 * best.key_budget}",
         ),
+        ("bits per weight", str(advice.bits_per_weight)),
     ]
     return [pairs_table(rows), *shown_notes(advice.notes)]
+
+
+def _unconditional(advice: Plan) -> list[tuple[str, str]]:
+    """The bound without an assumption, and the share of graphs that the largest budget below it holds."""
+    least, share = advice.unconditional_bound, advice.log2_share_below
+    if least is None:
+        return []
+    below = "" if share is None else f"; D_K {least - 1} holds at most 2^{share:.0f} of all such graphs"
+    return [("", f"D_K < {least} ({NO_ASSUMPTION}){below}")]
+
+
+def _unconditional_beyond(answer: RelationsThatFit) -> list[tuple[str, str]]:
+    most = answer.unconditional_beyond
+    if most is None:
+        return []
+    if most == answer.items * (answer.items - 1):
+        return [("", f"nothing: {NO_ASSUMPTION}")]
+    return [("", impossible(most, answer.items, NO_ASSUMPTION))]
 
 
 def cost_of(advice: Plan, context_length: int) -> dict[str, int]:
@@ -89,6 +112,7 @@ def shown_relations(answer: RelationsThatFit, *, bits: float) -> list[Renderable
     storage = f"{bits:g} bits in each of {shape.parameters:,} weights"
     rows = [
         ("impossible", impossible(answer.impossible_beyond, answer.items, storage)),
+        *_unconditional_beyond(answer),
         (
             "likely",
             f"{answer.likely:,} relations: the degrees-of-freedom law, an estimate for rows like random ones{other}",
@@ -112,6 +136,11 @@ def shown_width(answer: WidthNeeded) -> list[RenderableType]:
     likely = "no d_model" if answer.likely_from is None else f"d_model {answer.likely_from:,}"
     rows = [
         ("impossible below", f"d_model {answer.impossible_below:,}: the bit budget"),
+        *(
+            [("", f"d_model {answer.unconditional_below:,}: {NO_ASSUMPTION}")]
+            if answer.unconditional_below is not None
+            else []
+        ),
         ("likely from", f"{likely}: the degrees-of-freedom law at its best split{other}"),
         ("paper's law", f"d_model {answer.paper_law:,}: slope·m'·log2 m/D_K{other}"),
     ]
@@ -163,6 +192,7 @@ def shown_audit(report: Audit) -> list[RenderableType]:
             f"{report.by_freedom:,} relations, {report.by_freedom / report.items:.3g} an item: degrees-of-freedom law",
         ),
         ("paper's law", f"{report.by_paper:,} relations"),
+        ("bits per weight", f"{report.bits_per_weight}, by the degrees-of-freedom law"),
         ("split", f"{near}: {best} would hold {held}"),
     ]
     if shape.groups < shape.heads:
@@ -170,7 +200,7 @@ def shown_audit(report: Audit) -> list[RenderableType]:
         lost = f"costs {report.sharing_loss:.0%} of the relations and saves {saved:.0%} of the keys"
         rows.append(("sharing", f"{shape.heads // shape.groups} query heads a key head {lost}, by the law"))
     rows += [("source", model.source), ("reach", REACH)]
-    return [Text(model.name, style="bold"), pairs_table(rows)]
+    return [Text(shown_text(model.name), style="bold"), pairs_table(rows)]
 
 
 def shown_geometry(architecture: Architecture, geometry: WeightGeometry) -> list[RenderableType]:

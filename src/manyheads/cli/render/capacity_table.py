@@ -21,6 +21,7 @@ from manyheads.capacity import (
     threshold,
 )
 from manyheads.cli.render.answer import pairs_table, shown_files, shown_notes
+from manyheads.text import shown_text
 
 
 def capacity_facts(capacity: Capacity) -> dict[str, object]:
@@ -30,6 +31,7 @@ def capacity_facts(capacity: Capacity) -> dict[str, object]:
         "goal": {"exact": capacity.goal.exact, "target": capacity.goal.target},
         "seeds": capacity.seeds,
         **asdict(capacity.threshold),
+        "bits_per_weight": capacity.bits_per_weight and asdict(capacity.bits_per_weight),
         "runs": capacity.runs,
         "filled": capacity.filled,
         "grid": capacity.grid,
@@ -57,6 +59,7 @@ def shown_capacity(capacity: Capacity, *, store: Path, written: Sequence[Path]) 
         ("problem", f"{task.items} items, d_model {task.d_model}, {task.label}, rule {capacity.rule}"),
         ("goal", f"{capacity.goal} over {capacity.seeds} seeds, at most {capacity.protocol.steps:,} steps"),
         *range_rows(found),
+        *([] if capacity.bits_per_weight is None else [("bits per weight", str(capacity.bits_per_weight))]),
         ("runs", _runs(capacity)),
         ("kept in", str(store)),
     ]
@@ -117,7 +120,8 @@ def _fails(capacity: Capacity, point: Point) -> bool:
 
 def problem_facts(problem: StoredProblem) -> dict[str, object]:
     """A problem and its threshold."""
-    return {"run": problem.fields, **asdict(problem.threshold), "seeds": problem.seeds, "runs": problem.runs}
+    facts = {"run": problem.fields, **asdict(problem.threshold), "seeds": problem.seeds, "runs": problem.runs}
+    return facts | {"bits_per_weight": problem.bits_per_weight and asdict(problem.bits_per_weight)}
 
 
 def law_facts(law: MeasuredLaw, experiment: Experiment) -> dict[str, object]:
@@ -130,7 +134,7 @@ def shown_problems(found: Sequence[Experiment], goal: Goal) -> list[RenderableTy
     """For each experiment, a row for each problem, then a row for each law."""
     shown: list[RenderableType] = []
     for experiment in found or [Experiment({}, (), ())]:
-        shown += [Text(), Text(experiment.words, style="bold")] if experiment.differs else []
+        shown += [Text(), Text(shown_text(experiment.words), style="bold")] if experiment.differs else []
         shown.append(_problems(experiment.problems, goal))
         if experiment.laws:
             shown += [Text(), _laws(experiment.laws)]
@@ -140,17 +144,19 @@ def shown_problems(found: Sequence[Experiment], goal: Goal) -> list[RenderableTy
 
 
 def _problems(found: Sequence[StoredProblem], goal: Goal) -> Table:
-    table = Table(box=None, padding=(0, 1, 0, 0), title=f"smallest key budgets for {goal}", title_justify="left")
-    for name in ("items", "d_model", "graph", "rule", "steps", "seeds", "runs", "D_K*", "range", "h*", "range"):
+    title = f"smallest key budgets for {goal}, and their bits per weight"
+    table = Table(box=None, padding=(0, 1, 0, 0), title=title, title_justify="left")
+    for name in ("items", "d_model", "graph", "rule", "steps", "seeds", "runs", "D_K*", "range", "h*", "range", "bits"):
         table.add_column(name, justify="left" if name in ("graph", "rule") else "right", no_wrap=True)
     for problem in found:
         run, best = problem.fields, problem.threshold
         graph = f"{run['degree']}-regular" if run["graph"] == "regular" else run["graph"]
         cells = (run["items"], run["d_model"], graph, run["rule"], run["steps"], problem.seeds, problem.runs)
-        answer = ("none", "", "", "") if best.key_budget is None else (
-            best.key_budget, _range(best.low, best.high), best.heads, _range(best.heads_low, best.heads_high)
+        answer = ("none", "", "", "", "") if best.key_budget is None else (
+            best.key_budget, _range(best.low, best.high), best.heads, _range(best.heads_low, best.heads_high),
+            "?" if problem.bits_per_weight is None else f"{problem.bits_per_weight.value:.3g}",
         )  # fmt: skip
-        table.add_row(*map(str, (*cells, *answer)))
+        table.add_row(*map(shown_text, (*cells, *answer)))
     return table
 
 

@@ -10,6 +10,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from manyheads.bounds import bits_per_weight
 from manyheads.certificate import Certificate
 from manyheads.cli.render.answer import in_heads, pairs_table
 from manyheads.construct import SmallestConstruction, WidthLimit, WidthTrial
@@ -19,6 +20,7 @@ from manyheads.layer.layer import Layer
 from manyheads.problem.graph import Graph
 from manyheads.problem.incoherence import IncoherenceProfile
 from manyheads.problem.problem import Problem
+from manyheads.text import shown_text
 
 COLOURS = {"holds": "bold green", "refuted": "bold red", "not proved": "bold yellow"}
 THRESHOLD_NAMES = {"paper": "the paper's", "best": "the best"}
@@ -26,7 +28,7 @@ THRESHOLD_NAMES = {"paper": "the paper's", "best": "the best"}
 
 def shown_certificate(certificate: Certificate) -> list[RenderableType]:
     """The verdict, and below it its evidence."""
-    headline = Text(f"{certificate.verdict}: {certificate.reason}")
+    headline = Text(shown_text(f"{certificate.verdict}: {certificate.reason}"))
     headline.stylize(COLOURS[certificate.verdict], 0, len(certificate.verdict))
     return [headline, pairs_table(certificate.rows())]
 
@@ -42,6 +44,7 @@ def shown_layer(layer: Layer, graph: Graph) -> list[RenderableType]:
         ("layer", layer_words(layer)),
         ("graph", f"{graph.items} items, {graph.relations} relations"),
         ("threshold", f"{layer.threshold:.6g}"),
+        ("bits per weight", str(bits_per_weight(graph, weights=layer.weights))),
     ]
     return [pairs_table(rows)]
 

@@ -14,7 +14,7 @@ from manyheads.drawing.capacity import draw_curves
 from manyheads.drawing.style import look, panels
 from manyheads.papers.effort import Scale
 from manyheads.papers.exhibit import Exhibit
-from manyheads.papers.panel import BASE, base, complete, found_thresholds, panel_runs
+from manyheads.papers.panel import BASE, base, bits_caption, complete, found_thresholds, panel_runs
 from manyheads.papers.rows import Rows
 from manyheads.papers.verdict import Verdict, judged, missing
 from manyheads.training import Run
@@ -118,7 +118,7 @@ def caption_budgets(rows: Rows, scale: Scale) -> str:
         return "No threshold was found."
     return (
         f"{len(found)} of {len(BASE)} problems have a threshold in the window. Measured D_K* over the likeliest "
-        f"reading of the paper's Table 1: {min(ratios):.2f} to {max(ratios):.2f}."
+        f"reading of the paper's Table 1: {min(ratios):.2f} to {max(ratios):.2f}. {bits_caption(found)}"
     )
 
 

@@ -17,7 +17,15 @@ from manyheads.drawing.capacity import budget_errors, draw_curves
 from manyheads.drawing.style import BLUE, GREEN, GREY, VERMILLION, counting_axis, legend, look, panels, power_axis
 from manyheads.papers.effort import Scale
 from manyheads.papers.exhibit import Exhibit
-from manyheads.papers.panel import REGULAR, Panel, PanelThresholds, complete, found_thresholds, panel_runs
+from manyheads.papers.panel import (
+    REGULAR,
+    Panel,
+    PanelThresholds,
+    bits_caption,
+    complete,
+    found_thresholds,
+    panel_runs,
+)
 from manyheads.papers.rows import Rows
 from manyheads.papers.verdict import Verdict, judged, missing
 from manyheads.problem.graph_kinds import RELATION_SLOPE
@@ -130,6 +138,7 @@ def caption_degree_law(rows: Rows, scale: Scale) -> str:
     return (
         f"m = 128, d_model = 32, D_K*/x: {shares}. The paper has one constant, {RELATION_SLOPE}, for all of "
         f"r ≤ {FITTED}: the key budget follows the number of relations, not the number of items."
+        f"{f' {bits_caption(found)}' if found else ''}"
     )
 
 
