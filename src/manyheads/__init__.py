@@ -18,9 +18,11 @@ if TYPE_CHECKING:
     from manyheads.certificate import certify as certify
     from manyheads.certificate.exclusion import Exclusion as Exclusion
     from manyheads.certificate.exclusion import exclude as exclude
+    from manyheads.drawing import draw as draw
     from manyheads.errors import InputError as InputError
     from manyheads.files import read_embedding as read_embedding
     from manyheads.files import read_graph as read_graph
+    from manyheads.files import read_labels as read_labels
     from manyheads.files import read_layer as read_layer
     from manyheads.files import write_embedding as write_embedding
     from manyheads.files import write_export as write_export
@@ -30,10 +32,11 @@ if TYPE_CHECKING:
     from manyheads.fitting import FitResult as FitResult
     from manyheads.fitting import fit as fit
     from manyheads.fitting import grow as grow
-    from manyheads.fitting import smallest_fit as smallest_fit
+    from manyheads.fitting import smallest as smallest
     from manyheads.layer.layer import Layer as Layer
     from manyheads.layer.rules import Rule as Rule
     from manyheads.layer.rules import register_rule as register_rule
+    from manyheads.planning import Audit as Audit
     from manyheads.planning import Plan as Plan
     from manyheads.planning import audit as audit
     from manyheads.planning import plan as plan
@@ -55,6 +58,7 @@ if TYPE_CHECKING:
     from manyheads.problem.graph_kinds import GraphKind as GraphKind
     from manyheads.problem.graph_kinds import register_graph_kind as register_graph_kind
     from manyheads.problem.problem import Problem as Problem
+    from manyheads.problem.problem import draw_problem as draw_problem
     from manyheads.sweep import Store as Store
     from manyheads.training import Outcome as Outcome
     from manyheads.training import Protocol as Protocol
@@ -83,10 +87,12 @@ _ROOMS = {
     ),
     "certificate.exclusion": ("Exclusion", "exclude"),
     "construct": (),
+    "drawing": ("draw",),
     "errors": ("InputError",),
     "files": (
         "read_embedding",
         "read_graph",
+        "read_labels",
         "read_layer",
         "write_embedding",
         "write_export",
@@ -98,7 +104,7 @@ _ROOMS = {
         "FitResult",
         "fit",
         "grow",
-        "smallest_fit",
+        "smallest",
     ),
     "layer.layer": ("Layer",),
     "layer.rules": (
@@ -106,6 +112,7 @@ _ROOMS = {
         "register_rule",
     ),
     "planning": (
+        "Audit",
         "Plan",
         "audit",
         "plan",
@@ -135,7 +142,7 @@ _ROOMS = {
         "GraphKind",
         "register_graph_kind",
     ),
-    "problem.problem": ("Problem",),
+    "problem.problem": ("Problem", "draw_problem"),
     "sweep": ("Store",),
     "training": (
         "Outcome",

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float32
 from numpy import ndarray
 
-from manyheads.errors import InputError
+from manyheads.errors import InputError, path_of, require_type
 from manyheads.files.atomic_files import write_whole
 from manyheads.files.door import TEXT_LIMIT, parse_json, read_bytes, read_text
 from manyheads.files.gguf_files import GGUF_SUFFIX, TOKENS, read_gguf, read_gguf_tokens
@@ -49,7 +49,7 @@ def read_embedding(path: str | Path, *, tensor: str | None = None, names: Sequen
     """
     if isinstance(names, (str, Path)):
         raise InputError(f"names are a sequence of names, not {str(names)!r}: read_labels reads them from a file")
-    rows, found = _rows(Path(path), tensor)
+    rows, found = _rows(path_of(path), tensor)
     return Embedding(rows, found if names is None else tuple(names))
 
 
@@ -77,6 +77,7 @@ def write_embedding(path: str | Path, embedding: Embedding | ndarray, *, force: 
     Raises:
         InputError: The file exists and `force` is False, or it cannot be written.
     """
+    require_type(embedding, (Embedding, ndarray), "the embedding to write")
     write_whole(path, pack_embedding(path, Embedding.of(embedding).rows), force=force)
 
 
@@ -93,7 +94,7 @@ def pack_embedding(path: str | Path, embedding: Float32[ndarray, "items d_model"
     Raises:
         InputError: The name does not end in .npy or .safetensors.
     """
-    path = Path(path)
+    path = path_of(path)
     if path.suffix == ".npy":
         buffer = io.BytesIO()
         np.save(buffer, embedding, allow_pickle=False)
@@ -116,7 +117,7 @@ def read_labels(path: str | Path) -> tuple[str, ...]:
     Raises:
         InputError: The file cannot be read, or it has a label twice.
     """
-    path = Path(path)
+    path = path_of(path)
     if path.suffix == GGUF_SUFFIX:
         return _distinct(read_gguf_tokens(path), path)
     text = read_text(path, most=TEXT_LIMIT)

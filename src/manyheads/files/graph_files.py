@@ -29,7 +29,7 @@ from pathlib import Path
 
 import numpy as np
 
-from manyheads.errors import InputError
+from manyheads.errors import InputError, path_of, require_type
 from manyheads.files.atomic_files import write_whole
 from manyheads.files.door import TEXT_LIMIT, read_bytes
 from manyheads.files.embedding_files import check_label
@@ -144,7 +144,8 @@ def pack_graph(path: str | Path, graph: Graph) -> bytes:
     Raises:
         InputError: The name does not end in .csv or .tsv, or a label is not valid text.
     """
-    path = Path(path)
+    require_type(graph, Graph, "the graph to write")
+    path = path_of(path)
     if path.suffix not in DELIMITERS:
         raise InputError(f"{path} cannot hold a graph: its name must end in .csv or .tsv")
     text = io.StringIO()
@@ -172,7 +173,7 @@ def parse(path: str | Path) -> EdgeList:
     Raises:
         InputError: The file cannot be read, its checksum is wrong, or a line is malformed.
     """
-    path = Path(path)
+    path = path_of(path)
     content = read_bytes(path, most=TEXT_LIMIT).removeprefix(b"\xef\xbb\xbf")  # a mark that some editors write
     items, labels, line, start = None, [], 0, 0
     is_checked, is_json = False, False

@@ -13,7 +13,7 @@ from jaxtyping import Float, Float32
 from numpy import ndarray
 
 from manyheads.bounds.shape import Architecture
-from manyheads.errors import InputError
+from manyheads.errors import InputError, path_of
 from manyheads.files.door import exists, read_json
 from manyheads.files.gguf_files import GGUF_SUFFIX, read_gguf_metadata, read_gguf_tensors
 from manyheads.files.safetensors_files import read_tensors, tensor_shapes
@@ -85,12 +85,13 @@ def read_architecture(path: str | Path, *, key_width: int | None = None) -> Arch
     Raises:
         InputError: The file cannot be read, or does not describe a model with attention that the laws cover.
     """
-    path = Path(path)
+    path = path_of(path)
     if key_width is not None and key_width < 1:
         raise InputError(f"a head is at least 1 wide, not {key_width}")
     if path.suffix == ".safetensors":
         beside = path.with_name("config.json")
         if key_width is None and exists(beside):
+            tensor_shapes(path)  # a file that is no model is refused, also beside a config
             return _architecture(beside, **_config_numbers(beside))
         return _architecture(path, **_header_numbers(path, key_width))
     if path.suffix == GGUF_SUFFIX:
@@ -116,7 +117,7 @@ def read_model_weights(path: str | Path, architecture: Architecture) -> ModelWei
     Raises:
         InputError: The file cannot be read, or its weights do not have the shapes of the architecture.
     """
-    path = Path(path)
+    path = path_of(path)
     patterns = (EMBEDDINGS, QUERIES, KEYS, FUSED, NORMS)
     found = _tensors(path, lambda name: any(pattern.search(name) for pattern in patterns))
     for name, tensor in found.items():

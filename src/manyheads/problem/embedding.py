@@ -15,6 +15,7 @@ from numpy import ndarray
 
 from manyheads.errors import InputError
 from manyheads.problem.graph import Graph
+from manyheads.tables import Shown, Summary, counted, summary
 
 MARKS = ("", "Ġ", "▁", " ")  # before a token that begins a word; the tokenisers differ in the mark
 SHOWN = 20  # missing names in one message
@@ -22,8 +23,8 @@ LIKELY = 50  # known names that are compared with a name letter by letter: those
 GIVEN = "given"  # a run names a given graph or embedding given:FINGERPRINT
 
 
-@dataclass(frozen=True, eq=False)
-class Embedding:
+@dataclass(frozen=True, eq=False, repr=False)
+class Embedding(Shown):
     """Rows of numbers, one for each item, frozen while a layer is built or trained.
 
     Attributes:
@@ -87,6 +88,8 @@ class Embedding:
         >>> cities.select(["river", "Paris"]).rows[:, 0]
         array([0., 1.])
         """
+        if isinstance(names, str) or names is None:
+            raise InputError(f"names are a sequence of names, not {names!r}")
         if self.names is None:
             raise InputError("the embedding does not know the names of its rows: give them as names=")
         places = [next(iter(self._places(name)), None) for name in names]
@@ -120,6 +123,17 @@ class Embedding:
         digest = hashlib.sha256(np.array(self.rows.shape, dtype="<i8").tobytes())
         digest.update(np.ascontiguousarray(self.rows, dtype="<f4").tobytes())
         return digest.hexdigest()[:16]
+
+    def summary(self) -> Summary:
+        """The sizes, the lengths of the rows, and the first names."""
+        lengths = np.linalg.norm(self.rows, axis=1)
+        names = self.names and ", ".join(self.names[:SHOWN]) + (", …" if len(self.names) > SHOWN else "")
+        rows: list[tuple[str, object]] = [
+            ("numbers", self.rows.dtype),
+            ("length of a row", f"{lengths.min():.3g} … {lengths.max():.3g}, mean {lengths.mean():.3g}"),
+            ("names", names),
+        ]
+        return summary(f"embedding of {counted(self.items, 'row')}, d_model {self.d_model}", rows)
 
     def _places(self, name: str) -> list[int]:
         """The rows of a name, without a mark and with each mark."""

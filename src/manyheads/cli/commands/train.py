@@ -12,7 +12,8 @@ import tyro
 from manyheads.cli.options.option_types import Device, Heads, Json, KeyWidth, Outputs
 from manyheads.cli.options.problem_options import TaskOptions
 from manyheads.cli.options.protocol_options import TrainingOptions
-from manyheads.cli.render.answer import Answer, in_heads, pairs_table, shown_files
+from manyheads.cli.render.answer import Answer, pairs_table, shown_files
+from manyheads.tables import in_heads
 
 if TYPE_CHECKING:
     from manyheads.training import Check, Outcome, Run

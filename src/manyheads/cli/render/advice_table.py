@@ -11,12 +11,13 @@ from rich.text import Text
 
 from manyheads.bounds.head_bounds import FewerHeads, RetrievalBounds
 from manyheads.bounds.shape import Architecture
-from manyheads.cli.render.answer import in_heads, pairs_table, shown_notes
+from manyheads.cli.render.answer import pairs_table, shown_notes
 from manyheads.layer.rules import MAX, Rule
 from manyheads.planning import AdviceCheck, Plan, Promise, RelationsThatFit, WidthNeeded
 from manyheads.planning.guarantee import ROWS
 from manyheads.planning.model_audit import REACH, Audit, WeightGeometry
 from manyheads.problem.graph_kinds import RELATION_SLOPE
+from manyheads.tables import in_heads
 from manyheads.text import shown_text
 
 NO_ASSUMPTION = "any real weights, no assumption"

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 
-from manyheads.errors import InputError
+from manyheads.errors import InputError, path_of
 from manyheads.sweep.store.record import COLUMNS, FINISHED, Record
 
 APPLICATION_ID = 0x6D686472  # "mhdr" in the file's header: this SQLite file is a manyheads store
@@ -139,7 +139,7 @@ class Store:
         self._lock = lock
 
     @classmethod
-    def write(cls, path: Path) -> Store:
+    def write(cls, path: str | Path) -> Store:
         """Open a store for writing. The file is created if it does not exist, and upgraded if it is older.
 
         Args:
@@ -151,6 +151,7 @@ class Store:
         Raises:
             StoreError: The file is no store, is newer than this software, or another process writes to it.
         """
+        path = path_of(path)
         if path.exists():
             _version(path)
         lock = WriterLock.acquire(path)
@@ -178,7 +179,7 @@ class Store:
         return cls(Path(":memory:"), connection, None)
 
     @classmethod
-    def read(cls, path: Path) -> Store:
+    def read(cls, path: str | Path) -> Store:
         """Open a store for reading only. An older store is upgraded in memory; its file does not change.
 
         Args:
@@ -190,6 +191,7 @@ class Store:
         Raises:
             StoreError: There is no such file, or it is no store.
         """
+        path = path_of(path)
         if not path.exists():
             raise StoreError(f"there is no store at {path}")
         version = _version(path)
