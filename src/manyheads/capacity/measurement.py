@@ -74,9 +74,7 @@ def measure(
     task = _task(task, embedding)
     if isinstance(heads, int):
         heads = (heads,)
-    for name, counts in (("heads", heads), ("seeds", seeds)):
-        if isinstance(counts, str) or not isinstance(counts, (int, Sequence)):
-            raise InputError(f"{name} are whole numbers such as [1, 2, 4], not {counts!r}")
+    _check_counts(heads=heads, seeds=seeds)
     if store is not None and not isinstance(store, Store):
         store = path_of(store)
     if not isinstance(seeds, Sequence):
@@ -124,6 +122,12 @@ def measure(
         unscored=unscored,
         complete=complete,
     )
+
+
+def _check_counts(**counts: object) -> None:
+    for name, value in counts.items():
+        if isinstance(value, str) or not isinstance(value, (int, Sequence)):
+            raise InputError(f"{name} are whole numbers such as [1, 2, 4], not {value!r}")
 
 
 def _task(task: Task | Graph | str, embedding: Embedding | ndarray | str | None) -> Task:

@@ -48,4 +48,5 @@ def draw(value: object, problem: Problem | None = None) -> Figure:
     if not callable(picture):
         kinds = "a Capacity, a Plan, a HeadWork, a Layer or a FitResult"
         raise InputError(f"a value of the type {type(value).__name__} has no picture: draw takes {kinds}")
-    return picture()  # type: ignore[no-any-return]
+    figure: Figure = picture()
+    return figure

@@ -17,6 +17,7 @@ from manyheads.errors import InputError, path_of
 from manyheads.files.door import exists, read_json
 from manyheads.files.gguf_files import GGUF_SUFFIX, read_gguf_metadata, read_gguf_tensors
 from manyheads.files.safetensors_files import read_tensors, tensor_shapes
+from manyheads.tables import in_heads
 from manyheads.text import shown_text
 
 # the names of each field in a config, in the order in which they are tried
@@ -138,7 +139,7 @@ def _architecture(path: Path, *, name: str, **numbers: int) -> Architecture:
             raise InputError(f"{path} says that its {field} is {given}, but no model has more than {largest:,}")
     if numbers["heads"] * numbers["key_width"] > LARGEST_BUDGET:
         raise InputError(
-            f"{path} has {numbers['heads']} heads of width {numbers['key_width']}: their product is over "
+            f"{path} has {in_heads(numbers['heads'], numbers['key_width'])}: their product is over "
             f"{LARGEST_BUDGET:,}, which no model has"
         )
     return Architecture(name=name, source=str(path), **numbers)

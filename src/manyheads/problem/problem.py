@@ -160,7 +160,7 @@ def draw_problem(graph: str | Graph, embedding: str | Embedding | ndarray, *, se
     drawn = graph_family(graph).draw(seed=seed) if isinstance(graph, str) else graph
     if isinstance(embedding, str) and isinstance(drawn, Graph):
         return Problem(drawn, embedding_family(embedding).draw(drawn.items, seed=seed + 1))
-    return Problem(drawn, embedding)  # type: ignore[arg-type]
+    return Problem(drawn, embedding)
 
 
 def _neighbours(ends: ndarray, others: ndarray) -> dict[int, frozenset[int]]:

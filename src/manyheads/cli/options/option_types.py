@@ -27,6 +27,7 @@ CERTIFIED_LENGTH_HELP = (
     "The number of items in a context, or the least and the greatest number (16:64): a certificate of the rule softmax "
     "is for these contexts. Other rules do not need it."
 )
+OTHER_PICTURES = (".pdf", ".jpg", ".jpeg", ".eps", ".gif", ".webp", ".ps", ".tif", ".tiff")
 NO_DEFAULT = ""  # in place of "(default: None)"
 
 Flag = Annotated[bool, _argument(help_behavior_hint=NO_DEFAULT)]
@@ -125,6 +126,9 @@ def check_pictures(stems: Sequence[Path | None], *, force: bool) -> list[Path]:
     from manyheads.files import check_writable
     from manyheads.files.atomic_files import picture_files
 
+    for stem in stems:
+        if stem is not None and stem.suffix.lower() in OTHER_PICTURES:
+            raise InputError(f"pictures are written as .png and .svg, not as {stem.suffix}: give {stem.stem!r}")
     paths = [path for stem in stems if stem is not None for path in picture_files(stem)]
     for path in paths:
         check_writable(path, force=force)
