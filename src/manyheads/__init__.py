@@ -18,13 +18,16 @@ if TYPE_CHECKING:
     from manyheads.certificate import certify as certify
     from manyheads.certificate.exclusion import Exclusion as Exclusion
     from manyheads.certificate.exclusion import exclude as exclude
+    from manyheads.certificate.exclusion_proof import check_exclusion as check_exclusion
     from manyheads.drawing import draw as draw
     from manyheads.errors import InputError as InputError
     from manyheads.files import read_embedding as read_embedding
+    from manyheads.files import read_exclusion as read_exclusion
     from manyheads.files import read_graph as read_graph
     from manyheads.files import read_labels as read_labels
     from manyheads.files import read_layer as read_layer
     from manyheads.files import write_embedding as write_embedding
+    from manyheads.files import write_exclusion as write_exclusion
     from manyheads.files import write_export as write_export
     from manyheads.files import write_graph as write_graph
     from manyheads.files import write_layer as write_layer
@@ -86,15 +89,18 @@ _ROOMS = {
         "certify",
     ),
     "certificate.exclusion": ("Exclusion", "exclude"),
+    "certificate.exclusion_proof": ("check_exclusion",),
     "construct": (),
     "drawing": ("draw",),
     "errors": ("InputError",),
     "files": (
         "read_embedding",
+        "read_exclusion",
         "read_graph",
         "read_labels",
         "read_layer",
         "write_embedding",
+        "write_exclusion",
         "write_export",
         "write_graph",
         "write_layer",

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from manyheads.papers import Row, Rows, Scale, exhibit_named
 from manyheads.papers.exhibits.clocks import BuildClock, SplitClock
 from manyheads.papers.exhibits.constructions import Build
+from manyheads.papers.exhibits.one_head import OneHead
 from manyheads.papers.exhibits.softmax_trials import NeededWidth, SampledContexts
 from manyheads.papers.panel import Panel
 from manyheads.papers.trial import Scores, Trial
@@ -63,6 +64,9 @@ def made_up_scores(run: Trial) -> Scores:
         case Build():
             works = int(run.constant >= 80)
             return {"paper": works, "best": works, "false": 1.1 - works / 4, "true": 1.2, "heads": 2}
+        case OneHead():
+            held = int(run.items <= 2 * run.d_model)
+            return {"excluded": 1 - held, "held": held, "key_width": run.d_model if held else None}
         case SampledContexts():
             right = {"present": run.contexts, "present_wrong": 0, "absent": run.contexts, "absent_wrong": 0, "wrong": 0}
             return right | {"scale": 1.0, "threshold": 0.5}

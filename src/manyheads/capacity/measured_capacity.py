@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 from manyheads.bounds.graph_counts import BitsPerWeight, bits_per_weight
 from manyheads.capacity.search import Bracket
@@ -15,6 +15,8 @@ from manyheads.tables import Shown, Summary, counted, data_frame, summary
 from manyheads.training.protocol import Protocol
 from manyheads.training.run import shared_fields
 from manyheads.training.task import Task
+
+Status = Literal["measured", "at most", "none works", "undecided", "failed"]
 
 
 @dataclass(frozen=True)
@@ -49,8 +51,12 @@ class Capacity(Shown):
         filled: The number of further runs for the curve.
         grid: The number of runs that a grid would take: all head counts at all key widths up to the largest budget
             tried.
-        unscored: The number of runs without a score (failed, diverged, quarantined). Their points count as not working.
-        complete: False if the budget ended the search.
+        unscored: The number of runs without a score (diverged, failed, quarantined).
+        complete: False if the budget ended the search, or all runs failed.
+        failed: The number of runs that failed or whose worker died. They say nothing about their points.
+        failure: The reason of the first failed run; None if no run failed.
+        failed_budgets: The key budgets of the points that have failed runs.
+        notes: What a user should know about the store: an upgrade, damaged rows.
     """
 
     task: Task
@@ -65,11 +71,25 @@ class Capacity(Shown):
     grid: int
     unscored: int
     complete: bool
+    failed: int = 0
+    failure: str | None = None
+    failed_budgets: tuple[int, ...] = ()
+    notes: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def fields(self) -> dict[str, int | float | str]:
         """The flat JSON that all its runs have in common."""
         return shared_fields(self.task, self.rule, self.protocol)
+
+    @property
+    def status(self) -> Status:
+        """What is known: D_K*, only an upper bound of it, that no budget works, nothing yet, or nothing by failure.
+
+        A run that failed is no negative result. If one failed below D_K*, a smaller key budget may work.
+        """
+        if self.key_budget is None:
+            return "failed" if self.failed else "none works" if self.complete else "undecided"
+        return "at most" if min(self.failed_budgets, default=self.key_budget) < self.key_budget else "measured"
 
     @property
     def key_budget(self) -> int | None:
@@ -90,6 +110,13 @@ class Capacity(Shown):
     def heads(self) -> int | None:
         """h*."""
         return self.threshold.heads
+
+    @property
+    def bits_per_weight(self) -> BitsPerWeight | None:
+        """Bits per weight at D_K*, over the 2·d_model·D_K* weights of W_Q and W_K; None where nothing works."""
+        if self.key_budget is None:
+            return None
+        return bits_per_weight(self.task.graph, weights=2 * self.task.d_model * self.key_budget)
 
     def summary(self) -> Summary:
         """D_K* and h* with their ranges, and the smallest key budget that works for each head count."""
@@ -127,13 +154,6 @@ class Capacity(Shown):
             for point in self.curve
             for seed, score in point.scores
         )
-
-    @property
-    def bits_per_weight(self) -> BitsPerWeight | None:
-        """Bits per weight at D_K*, over the 2·d_model·D_K* weights of W_Q and W_K; None where nothing works."""
-        if self.key_budget is None:
-            return None
-        return bits_per_weight(self.task.graph, weights=2 * self.task.d_model * self.key_budget)
 
 
 @dataclass(frozen=True)

@@ -84,7 +84,9 @@ def measure(
         raise InputError("a measurement needs at least one head count (1 or more) and one seed")
     check_numbers(head_counts=len(heads), seeds=len(seeds), heads=min(heads), seed=min(seeds))
     check_numbers(heads=max(heads), seed=max(seeds))
-    heads, seeds, goal = sorted(set(heads)), sorted(set(seeds)), goal or Goal()
+    # a range stays a range: its seeds are not listed
+    seeds = seeds if isinstance(seeds, range) and seeds.step > 0 else sorted(set(seeds))
+    heads, goal = sorted(set(heads)), goal or Goal()
     goal.check(task, rule)
     protocol = protocol or measure_protocol(task, rule=rule, goal=goal)
     starts, limit = predictions(task, heads)
@@ -121,6 +123,10 @@ def measure(
         grid=sum(min(reached // count, task.d_model) for count in heads) * len(seeds),
         unscored=unscored,
         complete=complete,
+        failed=len(state.failures),
+        failure=next(iter(state.failures.values()), None),
+        failed_budgets=tuple(sorted({heads * width for heads, width, _ in state.failures})),
+        notes=tuple(opened.state.notes),
     )
 
 
@@ -190,15 +196,16 @@ class _Measurement:
     ) -> None:
         self.run_at, self.store, self.trainer, self.workers, self.goal = run_at, store, trainer, workers, goal
         self.progress, self.trained = progress, 0
+        self.failures: dict[Wanted, str] = {}
         self.max_runs = budget.runs
         self.deadline = None if budget.seconds is None else time.monotonic() + budget.seconds
 
     def run(self, search: Search, wishes: Callable[[], list[Wanted]]) -> bool:
-        """Sweep until the search wants no more runs; False if the budget ends it earlier."""
+        """Sweep until the search wants no more runs; False if the budget ends it earlier, or all runs so far failed."""
         while wanted := wishes():
             scores = self._sweep(search, {want: self.run_at(want) for want in wanted})
             search.tell(scores)
-            if len(scores) < len(wanted):
+            if len(scores) < len(wanted) or len(self.failures) == search.tried:
                 return False
         return True
 
@@ -226,6 +233,9 @@ class _Measurement:
             max_new=None if self.max_runs is None else max(0, self.max_runs - self.trained),
             progress=show,
         )
+        for record in records:
+            if record.status in ("failed", "quarantined"):
+                self.failures[wants[record.id]] = record.error or record.status
         return {wants[record.id]: self.goal.score(record) for record in records if not _out_of_time(record)}
 
     def _seen(self, search: Search, fresh: Sequence[tuple[Wanted, float]], waiting: int) -> MeasureProgress:

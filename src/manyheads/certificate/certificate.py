@@ -119,6 +119,9 @@ class Certificate(Shown):
 
         Args:
             precision: "float64", which means `holds`, "float32" or "bfloat16".
+
+        Returns:
+            True where it is proved.
         """
         return self.holds and self.precisions.get(precision, precision == "float64")
 

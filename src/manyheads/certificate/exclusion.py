@@ -28,7 +28,8 @@ from numpy import ndarray
 
 from manyheads._native import multiply
 from manyheads.certificate import Certificate, certify
-from manyheads.certificate.exclusion_proof import MOST_PAIRS, correction_share, few_pairs_prove
+from manyheads.certificate.exclusion_proof import correction_share
+from manyheads.certificate.few_pairs import few_pairs, few_pairs_prove, twin_pairs
 from manyheads.layer.layer import Layer
 from manyheads.machine import cores
 from manyheads.problem.problem import Problem
@@ -40,7 +41,6 @@ EASY, HARD, HARD_STEP = (250, 0.3), (1500, 0.1), 40
 RARE = 256  # other pairs for each relation, from which on relations weigh more
 FEW_PAIRS_STEP = 30  # where a small problem is open after this step, a proof by few pairs is looked for
 LONGEST_STEP = 64  # times the Newton step: if a form separates, the loss falls without end
-SMALL = 128  # items, up to which a proof by few pairs is looked for
 BLOCK = 1 << 18  # scores of a block of rows
 SAFE_SHARE = 0.5  # a proof is accepted where rounding can take at most this part of every entry
 
@@ -102,6 +102,9 @@ def exclude(
     ['excluded', 'held']
     """
     started = time.monotonic()
+    if (twins := twin_pairs(problem)) is not None:
+        reason = "one head: impossible at every width, proved by two items with the same row and different relations"
+        return Exclusion("excluded", reason, problem.items, problem.relations, problem.d_model, 0, 0.0, twins, 0.0)
     with ThreadPoolExecutor(workers or cores()) as pool:
         search = _Search(problem, pool)
 
@@ -128,36 +131,12 @@ def exclude(
             is_last = search.steps >= NEWTON_STEPS or (time_limit is not None and seconds >= time_limit)
             is_last = is_last or not search.step()
             if is_last or search.steps == FEW_PAIRS_STEP:
-                matrix = _few_pairs(problem)
+                matrix = few_pairs(problem)
                 if matrix is not None and few_pairs_prove(problem.graph, problem.rows, matrix):
                     reason = "one head: impossible at every width, proved by a few pairs"
                     return Exclusion("excluded", reason, *sizes(), matrix=matrix, share=0.0)
             if is_last:
                 return Exclusion("undecided", search.reason(wrong, lacking), *sizes())
-
-
-def _few_pairs(problem: Problem) -> Float64[ndarray, "items items"] | None:
-    """A matrix with few entries that nearly proves an exclusion: a corner of the proofs, by a linear programme.
-
-    None where the problem is too large for fractions, or the programme finds no proof.
-    """
-    from scipy.optimize import linprog  # takes long to import
-
-    items, d_model = problem.items, problem.d_model
-    if d_model**2 + 2 > MOST_PAIRS or items > SMALL:
-        return None
-    x = problem.rows.astype(np.float64)
-    signs = np.where(problem.graph.adjacency(), 1.0, -1.0).ravel()
-    forms = np.einsum("ia,jb->abij", x, x).reshape(d_model**2, -1) * signs
-    equations = np.vstack([forms, signs, np.ones(items**2)])
-    wanted = np.zeros(len(equations))
-    wanted[-1] = 1
-    # with a random cost, a single corner is the best solution
-    cost = np.random.default_rng(0).random(items**2)
-    found = linprog(cost, A_eq=equations, b_eq=wanted, method="highs-ds")
-    if found.x is None:
-        return None
-    return np.where(found.x > 1e-9, found.x * signs, 0.0).reshape(items, items)
 
 
 def product(left: ndarray, right: ndarray) -> ndarray:
@@ -251,11 +230,10 @@ class _Search:
 
     def reason(self, wrong: int, lacking: int) -> str:
         """The reason why neither proof was found."""
-        if self.rank < self.problem.d_model:
-            return (
-                f"the embedding has rank {self.rank}, less than its width {self.problem.d_model}: "
-                "an exclusion is proved only over independent columns"
-            )
+        if self.rank < (width := self.problem.d_model):
+            return f"the embedding has rank {self.rank}, less than its width {width}: a proof needs independent columns"
+        if not lacking:
+            return "the matrix has all signs of a proof, but the columns are too nearly dependent for float64"
         return f"after {self.steps} steps {wrong:,} pairs are wrong and {lacking:,} signs of the proof are lacking"
 
     def _slopes(self, rows: slice) -> tuple[Float64[ndarray, "rank rank"], float, int]:

@@ -102,6 +102,9 @@ def pack_proof(layer: Layer, problem: Problem, certificate: Certificate) -> byte
         problem: The graph and the embedding.
         certificate: Their certificate.
 
+    Returns:
+        The content of the file.
+
     Raises:
         InputError: The certificate does not hold.
     """
@@ -125,7 +128,14 @@ def pack_proof(layer: Layer, problem: Problem, certificate: Certificate) -> byte
 
 
 def export_precision(layer: Layer) -> str:
-    """The number type in which every library computes both weights and in which no number changes."""
+    """The number type of an export by default.
+
+    Args:
+        layer: The layer.
+
+    Returns:
+        The type in which every library can compute both weights and in which no number changes.
+    """
     return str(np.result_type(layer.query, layer.key, np.float32))
 
 

@@ -179,7 +179,7 @@ class Max(Rule):
         self, errors: Float64[ndarray, " heads *shape"], sizes: Float64[ndarray, " heads *shape"], unit: float
     ) -> Float64[ndarray, "*shape"]:
         """The maximum is one of the scores: it is not rounded again."""
-        return errors.max(axis=0)
+        return self.error_bound(errors)
 
 
 class Sum(Rule):

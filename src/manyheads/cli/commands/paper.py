@@ -12,7 +12,7 @@ import tyro
 
 from manyheads.cli.options.block_options import BlockOptions
 from manyheads.cli.options.option_types import Dask, File, Flag, Json, StoreFile, WorkerCount, open_workers
-from manyheads.cli.render.answer import Answer, say, shown_files
+from manyheads.cli.render.answer import Answer, say, shown_files, shown_notes
 from manyheads.errors import InputError
 from manyheads.machine import cores
 from manyheads.text import shown_text
@@ -80,7 +80,8 @@ class PaperCommand:
         page = _page(shown)
         if self.what == ("claims",):
             found = verdicts(shown, self._rows(names, shown, scale, chosen), scale)
-            return Answer({"claims": [vars(verdict) for verdict in found]}, shown_verdicts(found), yes=True)
+            sound = all(verdict.outcome != "failed" for verdict in found)
+            return Answer({"claims": [vars(verdict) for verdict in found]}, shown_verdicts(found), yes=sound)
         self._check_outputs(page)
         rows = self._rows(names, shown, scale, chosen)
         return self._present((*shown, *self._also_complete(shown, rows, scale)), rows, scale, page)
@@ -116,7 +117,7 @@ class PaperCommand:
     def _rows(self, names: Sequence[str], shown: Sequence[str], scale: Scale, chosen: BlockSelection) -> Rows:
         """The rows of the shown exhibits, after the missing runs of the named ones were trained."""
         from manyheads.block.block_run import BlockRun
-        from manyheads.cli.render.progress import progress
+        from manyheads.cli.render.progress import progress, tell
         from manyheads.papers import exhibit_named, read_rows
         from manyheads.papers.reproduction import known_rows, measure_rows, missing_runs
         from manyheads.papers.trial import TORCH_WORK
@@ -126,10 +127,12 @@ class PaperCommand:
             return read_rows(self.from_rows)
         if self.what == ("claims",):
             with Store.read(self.store) as store:
+                tell(store.state.notes, self.store)
                 return known_rows(shown, store, scale)
         # Torch holds Python's lock between its kernels, so its runs need processes in place of threads.
         apart = all(exhibit_named(name).work <= TORCH_WORK for name in names)
         with open_workers(self.workers, self.dask, in_processes=apart) as workers, Store.write(self.store) as store:
+            tell(store.state.notes, self.store)
             rows = known_rows(names, store, scale)
             missing = missing_runs(names, rows, scale)
             known, total = len(rows), len(rows) + len(missing)
@@ -147,7 +150,10 @@ class PaperCommand:
                         workers=workers,
                         progress=lambda state: report(state.done, state.total),
                     )
-                    return known_rows(shown, store, scale).joined(made)
+                    rows = known_rows(shown, store, scale).joined(made)
+                    if rows.failures and not len(rows):
+                        raise InputError(f"no answer: {_failures(rows)}")
+                    return rows
             except KeyboardInterrupt:
                 rows = known_rows(names, store, scale)
                 total = len(rows) + len(missing_runs(names, rows, scale))
@@ -206,8 +212,11 @@ class PaperCommand:
         with new_directory(self.output / page.PICTURES):
             write_together(files, force=self.force or always)
         verdicts = shown_verdicts(made.verdicts) if made.verdicts else []
+        failed = [_failures(rows)] if rows.failures else []
         return Answer(
-            facts=_facts(made, [*pictures]), shown=[*verdicts, *_captions(made), *shown_files(files)], yes=True
+            facts=_facts(made, [*pictures]) | {"failed": len(rows.failures)},
+            shown=[*verdicts, *_captions(made), *shown_notes(failed), *shown_files(files)],
+            yes=not failed,
         )
 
     def _list(self, names: Sequence[str], scale: Scale) -> Answer:
@@ -271,6 +280,12 @@ def _page(names: Sequence[str]) -> ModuleType:
         raise InputError(f"{words} are different papers with a page each: ask for one of them at a time")
     (collection,) = collections.values()
     return collection.page
+
+
+def _failures(rows: Rows) -> str:
+    """How many runs failed, and the reason of the first of them."""
+    first = next(iter(rows.failures.values()))
+    return f"{len(rows.failures)} runs failed ({first}); `manyheads results --status failed` lists them"
 
 
 def shown_verdicts(verdicts: Sequence[Verdict]) -> list[RenderableType]:

@@ -8,9 +8,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from manyheads.cli.render.answer import say, shown_console
+from manyheads.text import shown_text
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -21,6 +23,12 @@ if TYPE_CHECKING:
 SHOW_AFTER = 0.5  # seconds: shorter work shows no bar
 LINE_EVERY = 10.0  # seconds between two lines of a log
 BLOCKS = " ▁▂▃▄▅▆▇█"
+
+
+def tell(notes: Sequence[str], store: Path) -> None:
+    """Print what a user should know about a store, a line each, on stderr."""
+    for note in notes:
+        print(shown_text(f"manyheads: {store}: {note}"), file=sys.stderr, flush=True)
 
 
 @contextmanager
