@@ -36,7 +36,19 @@ def shown() -> dict[str, Shown]:
     }
 
 
-NAMES = "graph embedding problem layer certificate fit search capacity plan audit outcome".split()
+NAMES = [
+    "graph",
+    "embedding",
+    "problem",
+    "layer",
+    "certificate",
+    "fit",
+    "search",
+    "capacity",
+    "plan",
+    "audit",
+    "outcome",
+]
 
 
 @pytest.mark.parametrize("name", NAMES)

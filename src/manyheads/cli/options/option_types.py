@@ -127,12 +127,17 @@ def check_pictures(stems: Sequence[Path | None], *, force: bool) -> list[Path]:
     from manyheads.files.atomic_files import picture_files
 
     for stem in stems:
-        if stem is not None and stem.suffix.lower() in OTHER_PICTURES:
-            raise InputError(f"pictures are written as .png and .svg, not as {stem.suffix}: give {stem.stem!r}")
+        refuse_other_picture(stem)
     paths = [path for stem in stems if stem is not None for path in picture_files(stem)]
     for path in paths:
         check_writable(path, force=force)
     return paths
+
+
+def refuse_other_picture(stem: Path | None) -> None:
+    """Refuse a name that asks for another format than .png and .svg."""
+    if stem is not None and stem.suffix.lower() in OTHER_PICTURES:
+        raise InputError(f"pictures are written as .png and .svg, not as {stem.suffix}: give {stem.stem!r}")
 
 
 def open_workers(workers: int | None, dask_address: str | None, *, in_processes: bool = False) -> Workers:

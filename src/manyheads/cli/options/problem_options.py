@@ -216,19 +216,21 @@ def read_graph_file(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", HeadingWarning)
         graph = read_graph(path, items=items, labels=names if embedding is None else None, header=heading)
-    for warning in caught:
-        say(f"note: {_sentence(warning.message)}; --header or --no-header decides it")
     known = names if embedding is None or names is not None else embedding.names
-    if embedding is None or known is None or (graph.labels is None and names is None):
-        return graph, embedding
-    rows = Embedding(embedding.rows, known)
-    if all_rows or graph.labels is None or graph.items >= rows.items:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", HeadingWarning)
-            return read_graph(path, labels=known, header=heading), rows
-    chosen = rows.select(graph.labels)
-    say(f"note: {graph.items:,} of {rows.items:,} rows are items, those of the labels in {path}: --all-rows takes all")
-    return graph, chosen
+    notes = [f"{_sentence(warning.message)}; --header or --no-header decides it" for warning in caught]
+    if embedding is not None and known is not None and (graph.labels is not None or names is not None):
+        embedding = rows = Embedding(embedding.rows, known)
+        if all_rows or graph.labels is None or set(graph.labels) == set(known):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", HeadingWarning)
+                graph = read_graph(path, labels=known, header=heading)
+        else:
+            embedding = rows.select(graph.labels)
+            picked = f"{graph.items:,} of {rows.items:,} rows are items, those of the labels in {path}"
+            notes.append(f"{picked}: --all-rows takes all")
+    for note in notes:  # after all that can be refused: a refusal is one line
+        say(f"note: {note}")
+    return graph, embedding
 
 
 def read_embedding_file(path: str | Path, *, tensor: str | None) -> Embedding:
