@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from manyheads.layer.layer import Layer as Layer
     from manyheads.layer.rules import Rule as Rule
     from manyheads.layer.rules import register_rule as register_rule
+    from manyheads.papers import PaperAnswer as PaperAnswer
+    from manyheads.papers import paper as paper
+    from manyheads.papers import published_rows as published_rows
     from manyheads.planning import Plan as Plan
     from manyheads.planning import audit as audit
     from manyheads.planning import plan as plan
@@ -105,6 +108,7 @@ _ROOMS = {
         "Rule",
         "register_rule",
     ),
+    "papers": ("PaperAnswer", "paper", "published_rows"),
     "planning": (
         "Plan",
         "audit",

@@ -165,6 +165,20 @@ def draw_curve(
     axes.errorbar(budgets, means, yerr=[below, above], fmt="none", ecolor=colour, elinewidth=1.2, capsize=3)
 
 
+def mark_points(
+    axes: Axes, x: Sequence[float], y: Sequence[float], *, errors: Sequence[Sequence[int]], label: str
+) -> None:
+    """Stars with error bars on a finished panel, named in its legend."""
+    if x:
+        axes.errorbar(x, y, yerr=errors, fmt="*", color=BLACK, markersize=11, capsize=3, elinewidth=1, label=label)
+        old = axes.get_legend()
+        known = (
+            {} if old is None else dict(zip((t.get_text() for t in old.get_texts()), old.legend_handles, strict=True))
+        )
+        known |= {str(name): handle for handle, name in zip(*axes.get_legend_handles_labels(), strict=True)}
+        axes.legend(list(known.values()), list(known), loc="upper left")
+
+
 def budget_errors(found: Sequence[Threshold]) -> list[tuple[int, ...]]:
     """Error bars of D_K*: the distances to the lower and to the upper end of its range; 0 if an end is unknown."""
     lows, highs = [], []

@@ -9,12 +9,13 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
+from manyheads.capacity import StoredProblem
 from manyheads.drawing.style import GREY, save
 from manyheads.files.atomic_files import make_directory
 from manyheads.papers.effort import Scale
 from manyheads.papers.exhibit import Exhibit, exhibit_named, needed, verdicts
 from manyheads.papers.rows import Rows, stored_rows
-from manyheads.papers.trial import BlockTrainers, in_turns, is_possible
+from manyheads.papers.trial import BlockTrainers, in_turns, is_possible, lacks_torch
 from manyheads.papers.verdict import Verdict
 from manyheads.sweep import BlockTrainer, Store, SweepProgress, Workers, sweep, threads
 from manyheads.sweep.store.record import Storable
@@ -63,6 +64,22 @@ def known_rows(names: Sequence[str], store: Store, scale: Scale) -> Rows:
 def missing_runs(names: Sequence[str], rows: Rows, scale: Scale) -> list[Storable]:
     """The runs of these exhibits without a row; for searches an estimate of them."""
     return _without(rows, needed(names, scale, rows, foresee=True))
+
+
+def without_torch(names: Sequence[str], path: Path, scale: Scale) -> list[str]:
+    """The exhibits that cannot be completed because torch is not installed.
+
+    Args:
+        names: of exhibits.
+        path: of the store, which need not exist; a run that it has needs no torch.
+        scale: the effort.
+    """
+    lacking = [name for name in names if any(map(lacks_torch, needed([name], scale)))]
+    if not lacking or not path.exists():
+        return lacking
+    with Store.read(path) as store:
+        rows = known_rows(lacking, store, scale)
+    return [name for name in lacking if any(map(lacks_torch, _without(rows, needed([name], scale, rows))))]
 
 
 def measure_rows(
@@ -132,8 +149,16 @@ def report(names: Sequence[str], rows: Rows, scale: Scale, *, origin: Origin = O
     return Reproduction(scale, tuple(reports), tuple(verdicts(names, rows, scale)), rows, origin)
 
 
-def draw_pictures(made: Reproduction, folder: Path) -> list[Path]:
+def draw_pictures(
+    made: Reproduction, folder: Path, *, added: Sequence[StoredProblem] = (), source: str = ""
+) -> list[Path]:
     """Draw every exhibit that has rows, as NAME.png and NAME.svg in the folder.
+
+    Args:
+        made: The exhibits with their rows.
+        folder: The folder, made if it does not exist.
+        added: Measured capacities that are drawn into the figures of thresholds.
+        source: The name of the added capacities in the legend.
 
     Returns:
         The files.
@@ -146,6 +171,8 @@ def draw_pictures(made: Reproduction, folder: Path) -> list[Path]:
     for one in made.exhibits:
         if one.done:
             figure = one.exhibit.draw(made.rows, made.scale)
+            if added and one.exhibit.mark is not None:
+                one.exhibit.mark(figure, added, source)
             if made.scale.quick:
                 _mark_quick(figure)
             files += save(figure, folder / one.name)
