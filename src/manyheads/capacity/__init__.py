@@ -11,7 +11,7 @@ from manyheads.capacity.regression import (
 )
 from manyheads.capacity.search import Bracket, Search
 from manyheads.capacity.store_summary import Experiment, StoredProblem, experiments, stored_problems
-from manyheads.capacity.thresholds import Goal, Point, Threshold, points, threshold
+from manyheads.capacity.thresholds import Goal, Point, Threshold, points, search_threshold, threshold
 
 __all__ = [
     "Bracket",
@@ -34,6 +34,7 @@ __all__ = [
     "measure_protocol",
     "points",
     "regression_through_origin",
+    "search_threshold",
     "stored_problems",
     "threshold",
 ]

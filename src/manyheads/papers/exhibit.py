@@ -143,6 +143,7 @@ EXHIBITS: dict[str, str | Exhibit] = {  # "module:attribute", imported at the fi
     "retrieval_width": "manyheads.papers.head_count.head_count_tables:RETRIEVAL_WIDTH",
     "retrieval_digits": "manyheads.papers.head_count.head_count_tables:RETRIEVAL_DIGITS",
 }
+OF_PAPERS = tuple(EXHIBITS)  # without those that are registered from outside
 VERBS = ("list", "claims", "rows")
 RESERVED = (*(collection.word for collection in COLLECTIONS), *VERBS)  # words of the command
 
@@ -195,14 +196,14 @@ def exhibit_named(name: str) -> Exhibit:
 
 
 def claim_exhibits() -> dict[str, str]:
-    """The exhibit that judges each claim.
+    """The exhibit that judges each claim of the papers.
 
     Returns:
         By the number of the claim, the name of the exhibit. If several judge a claim, it is the last of them, which has
         all runs that the verdict needs.
     """
     nothing, scale = Rows(()), Scale()
-    return {claim.claim: name for name in EXHIBITS for claim in exhibit_named(name).claims(nothing, scale)}
+    return {claim.claim: name for name in OF_PAPERS for claim in exhibit_named(name).claims(nothing, scale)}
 
 
 def _claim_alone(number: str) -> Exhibit:
