@@ -18,11 +18,14 @@ if TYPE_CHECKING:
     from manyheads.certificate import certify as certify
     from manyheads.certificate.exclusion import Exclusion as Exclusion
     from manyheads.certificate.exclusion import exclude as exclude
+    from manyheads.certificate.exclusion_proof import check_exclusion as check_exclusion
     from manyheads.errors import InputError as InputError
     from manyheads.files import read_embedding as read_embedding
+    from manyheads.files import read_exclusion as read_exclusion
     from manyheads.files import read_graph as read_graph
     from manyheads.files import read_layer as read_layer
     from manyheads.files import write_embedding as write_embedding
+    from manyheads.files import write_exclusion as write_exclusion
     from manyheads.files import write_export as write_export
     from manyheads.files import write_graph as write_graph
     from manyheads.files import write_layer as write_layer
@@ -85,13 +88,16 @@ _ROOMS = {
         "certify",
     ),
     "certificate.exclusion": ("Exclusion", "exclude"),
+    "certificate.exclusion_proof": ("check_exclusion",),
     "construct": (),
     "errors": ("InputError",),
     "files": (
         "read_embedding",
+        "read_exclusion",
         "read_graph",
         "read_layer",
         "write_embedding",
+        "write_exclusion",
         "write_export",
         "write_graph",
         "write_layer",

@@ -183,6 +183,7 @@ class TestFiles:
             "embedding_seed": 1,
             "construction": "one-hot",
             "seed": 2,
+            "proved": "float64, float32, bfloat16",
         }
 
     @pytest.mark.parametrize("where", ["manyheads.certificate.certify", "os.fsync"])

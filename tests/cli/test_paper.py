@@ -10,6 +10,7 @@ from support.made_up import QUICK, made_up, roughly
 
 from manyheads.cli import main
 from manyheads.papers import CAPACITY, Rows, exhibit_names, needed, write_rows
+from manyheads.sweep import LayerTrainer
 
 NAMES = exhibit_names(CAPACITY)
 
@@ -40,6 +41,46 @@ def test_the_command_runs_what_is_missing_and_only_that(tmp_path: Path, capsys: 
     assert main(["paper", "list", *common]) == 0
     shown = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("fig6"))
     assert shown.split()[1] == shown.split()[2]
+
+
+def test_where_every_run_failed_there_is_no_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise ArithmeticError("no")
+
+    store, output = str(tmp_path / "p.db"), str(tmp_path / "out")
+    command = [
+        "paper",
+        "fig6",
+        "--quick",
+        "--up-to",
+        "64",
+        "--seeds",
+        "2",
+        "--steps",
+        "50",
+        "--store",
+        store,
+        "--output",
+        output,
+    ]
+    with monkeypatch.context() as patch:
+        patch.setattr(LayerTrainer, "train", fail)
+        assert main(command) == 2
+    assert "manyheads: no answer: " in capsys.readouterr().err
+    assert not (tmp_path / "out" / "paper.md").exists()
+    assert (
+        main(
+            ["paper", "claims", "--quick", "--up-to", "64", "--seeds", "2", "--steps", "50", "--store", store, "--json"]
+        )
+        == 1
+    )
+    claims = {claim["claim"]: claim for claim in json.loads(capsys.readouterr().out)["claims"]}
+    failed = [claim for claim in claims.values() if claim["outcome"] == "failed"]
+    assert failed
+    assert all("runs failed (ArithmeticError: no)" in claim["why"] for claim in failed)
+    assert main(command) == 0  # a run that failed is tried again
 
 
 @pytest.mark.parametrize(
@@ -102,7 +143,7 @@ def test_saved_rows_are_replaced_with_force_only(
     rows: Rows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Also beside the page, in a folder that the command makes itself; page and pictures are drawn again and again."""
-    monkeypatch.setattr("manyheads.papers.reproduction.save", roughly)
+    monkeypatch.setattr("manyheads.papers.reproduction.pack_picture", roughly)
     monkeypatch.chdir(tmp_path)
     write_rows(Path("rows.jsonl.gz"), rows, needed(NAMES, QUICK))
     saved = Path("out/fig3.jsonl.gz")
@@ -122,7 +163,7 @@ def test_saved_rows_are_replaced_with_force_only(
 def test_the_page_names_the_command_that_made_it(
     stored: bool, rows: Rows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("manyheads.papers.reproduction.save", roughly)
+    monkeypatch.setattr("manyheads.papers.reproduction.pack_picture", roughly)
     monkeypatch.setattr("manyheads.papers.reproduction.sweep", lambda *_, **__: None)
     monkeypatch.chdir(tmp_path)
     write_rows(Path("rows.jsonl.gz"), rows, needed(NAMES, QUICK))

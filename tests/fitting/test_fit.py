@@ -395,7 +395,7 @@ def test_what_cannot_be_is_refused() -> None:
         ((2, 0), {}, "key_width is a whole number from 1"),
         ((2, 6), {"restarts": 0}, "restarts is a whole number from 1"),
         ((2, 6), {"workers": 0}, "workers is a whole number from 1"),
-        ((2, 6), {"time_limit": 0.0}, "time limit must be a positive"),
+        ((2, 6), {"time_limit": 0.0}, "time_limit is a number above 0"),
         ((2, 6), {"context_length": 8}, "every length"),
         ((2, 6), {"rule": SOFTMAX}, "give the context length"),
         ((2, 6), {"rule": SOFTMAX, "context_length": 1}, "run from 2 to the number"),
@@ -444,6 +444,24 @@ def test_shares_separate_a_problem_as_looks_at_all_pairs_do() -> None:
     how = Descent(rate=0.05, beta1=0.99, beta2=0.99, share=0.5, steps=1_200, widen=20)
     fitted = fit(Problem(graph, rows), heads=4, key_width=9, options=FitOptions(seed=0, descent=how, restarts=2))
     assert fitted.certificate.holds
+
+
+def test_a_fit_for_bfloat16_widens_the_margin_until_its_certificate_is_proved() -> None:
+    problem = Problem(permutation_graph(64, seed=0), gaussian(64, 16, seed=1))
+    plain, wide = (
+        fit(problem, heads=2, key_width=7, options=FitOptions(seed=2, precision=precision))
+        for precision in ("float64", "bfloat16")
+    )
+    assert plain.certificate.holds
+    assert not plain.certificate.holds_in("bfloat16")  # else this test is too easy
+    assert wide.certificate.holds_in("bfloat16")
+    assert wide.certificate.normalised_margin > 1.5 * plain.certificate.normalised_margin
+    assert certify(wide.layer, problem).precisions == {"float32": True, "bfloat16": True}
+    found = smallest_fit(problem, options=FitOptions(seed=2, precision="bfloat16", time_limit=2.0), heads=2)
+    assert found.certificate is not None
+    assert found.certificate.holds_in("bfloat16")
+    with pytest.raises(Exception, match="float16"):  # the type checker of the tests may come first
+        FitOptions(seed=0, precision="float16")  # type: ignore[arg-type]
 
 
 def test_the_threads_of_a_fit_follow_the_number_of_items() -> None:

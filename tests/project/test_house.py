@@ -13,10 +13,10 @@ import pytest
 SOURCE = Path(__file__).parents[2] / "src" / "manyheads"
 STANDALONE = SOURCE / "files" / "standalone"  # copied to users, not imported
 MODULES = sorted(path for path in SOURCE.rglob("*.py") if STANDALONE not in path.parents)
-MOST_MODULES, LONGEST = 190, 350
-# Lines without docstrings, comments and empty lines: the first edition had 18,262. Since then came
-# exclusions and the checks of foreign files.
-MOST_CODE = 19_000
+MOST_MODULES, LONGEST = 200, 350
+# Lines without docstrings, comments and empty lines: 18,262 in the first edition, 18,084 after the redesign. Since
+# then came proofs (exclusions, precision), checks (files, numbers, rows, streams, signals), bounds and bits per weight.
+MOST_CODE = 20_500
 
 
 NAMES = ("max", "softmax", "sum", "logsumexp")

@@ -6,9 +6,9 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from manyheads.bounds import BitsPerWeight, bits_per_weight, freedom_key_width, paper_key_budget
 from manyheads.capacity.search import Bracket, Search
@@ -27,6 +27,7 @@ REACH = 6  # the search ends at this multiple of the larger predicted key budget
 OWN_FIELDS = ("heads", "key_width", "seed", "problem_seed")  # the fields in which the runs of a measurement differ
 
 Wanted = tuple[int, int, int]  # heads, key width, seed
+Status = Literal["measured", "at most", "none works", "undecided", "failed"]
 
 
 @dataclass(frozen=True)
@@ -61,8 +62,12 @@ class Capacity:
         filled: The number of further runs for the curve.
         grid: The number of runs that a grid would take: all head counts at all key widths up to the largest budget
             tried.
-        unscored: The number of runs without a score (failed, diverged, quarantined). Their points count as not working.
-        complete: False if the budget ended the search.
+        unscored: The number of runs without a score (diverged, failed, quarantined).
+        complete: False if the budget ended the search, or all runs failed.
+        failed: The number of runs that failed or whose worker died. They say nothing about their points.
+        failure: The reason of the first failed run; None if no run failed.
+        failed_budgets: The key budgets of the points that have failed runs.
+        notes: What a user should know about the store: an upgrade, damaged rows.
     """
 
     task: Task
@@ -77,11 +82,25 @@ class Capacity:
     grid: int
     unscored: int
     complete: bool
+    failed: int = 0
+    failure: str | None = None
+    failed_budgets: tuple[int, ...] = ()
+    notes: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def fields(self) -> dict[str, int | float | str]:
         """The flat JSON that all its runs have in common."""
         return shared_fields(self.task, self.rule, self.protocol)
+
+    @property
+    def status(self) -> Status:
+        """What is known: D_K*, only an upper bound of it, that no budget works, nothing yet, or nothing by failure.
+
+        A run that failed is no negative result. If one failed below D_K*, a smaller key budget may work.
+        """
+        if self.key_budget is None:
+            return "failed" if self.failed else "none works" if self.complete else "undecided"
+        return "at most" if min(self.failed_budgets, default=self.key_budget) < self.key_budget else "measured"
 
     @property
     def key_budget(self) -> int | None:
@@ -176,7 +195,9 @@ def measure(
         raise InputError("a measurement needs at least one head count (1 or more) and one seed")
     check_numbers(head_counts=len(heads), seeds=len(seeds), heads=min(heads), seed=min(seeds))
     check_numbers(heads=max(heads), seed=max(seeds))
-    heads, seeds, goal = sorted(set(heads)), sorted(set(seeds)), goal or Goal()
+    # a range stays a range: its seeds are not listed
+    seeds = seeds if isinstance(seeds, range) and seeds.step > 0 else sorted(set(seeds))
+    heads, goal = sorted(set(heads)), goal or Goal()
     goal.check(task, rule)
     protocol = protocol or measure_protocol(task, rule=rule, goal=goal)
     starts, limit = predictions(task, heads)
@@ -214,6 +235,10 @@ def measure(
         grid=sum(min(reached // count, task.d_model) for count in heads) * len(seeds),
         unscored=unscored,
         complete=complete,
+        failed=len(state.failures),
+        failure=next(iter(state.failures.values()), None),
+        failed_budgets=tuple(sorted({heads * width for heads, width, _ in state.failures})),
+        notes=tuple(opened.state.notes),
     )
 
 
@@ -264,15 +289,16 @@ class _Measurement:
     ) -> None:
         self.run_at, self.store, self.trainer, self.workers, self.goal = run_at, store, trainer, workers, goal
         self.progress, self.trained = progress, 0
+        self.failures: dict[Wanted, str] = {}
         self.max_runs = budget.runs
         self.deadline = None if budget.seconds is None else time.monotonic() + budget.seconds
 
     def run(self, search: Search, wishes: Callable[[], list[Wanted]]) -> bool:
-        """Sweep until the search wants no more runs; False if the budget ends it earlier."""
+        """Sweep until the search wants no more runs; False if the budget ends it earlier, or all runs so far failed."""
         while wanted := wishes():
             scores = self._sweep(search, {want: self.run_at(want) for want in wanted})
             search.tell(scores)
-            if len(scores) < len(wanted):
+            if len(scores) < len(wanted) or len(self.failures) == search.tried:
                 return False
         return True
 
@@ -325,6 +351,9 @@ class _Measurement:
             max_new=None if self.max_runs is None else max(0, self.max_runs - self.trained),
             progress=show,
         )
+        for record in records:
+            if record.status in ("failed", "quarantined"):
+                self.failures[wants[record.id]] = record.error or record.status
         return {wants[record.id]: self.goal.score(record) for record in records if not _out_of_time(record)}
 
     def _seen(self, search: Search, fresh: Sequence[tuple[Wanted, float]], waiting: int) -> MeasureProgress:

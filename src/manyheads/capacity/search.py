@@ -7,11 +7,13 @@ import operator
 from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from manyheads.capacity.thresholds import POOL, Point, threshold, widths_above, widths_below
 
 NEIGHBOURHOOD = 2  # key widths tried below a threshold although its neighbour failed: F1 is not monotone
 CURVE = (0.4, 0.6, 0.8, 1.0, 1.25, 1.5)  # multiples of D_K* at which every head count is trained for the curve
+MOST_WANTED = 20_000  # runs that are asked for at once: there can be more seeds than memory
 PROBE = 2  # seeds tried first: they often show that the mean cannot reach the target
 
 # Yields key widths to try, receives whether each passed, returns the smallest width that passed.
@@ -96,12 +98,13 @@ class Search:
 
     def wanted(self) -> list[tuple[int, int, int]]:
         """The (heads, key_width, seed) to train next: two seeds of a new point, then the others."""
-        return [
+        wanted = (
             (heads, width, seed)
             for heads, width in sorted(self._waiting.items())
             for seed in (self.seeds[:PROBE] if (heads, width) not in self.scores else self.seeds)
             if seed not in self.scores.get((heads, width), {})
-        ]
+        )
+        return list(islice(wanted, MOST_WANTED))
 
     def wanted_around(self) -> list[tuple[int, int, int]]:
         """After D_K* is found: all seeds of its neighbours, until the interval lies beyond the target on each side."""
@@ -118,17 +121,18 @@ class Search:
         if self.best is None:
             return []
         widths = {(heads, max(1, round(share * self.best / heads))) for heads in self.starts for share in CURVE}
-        return [
+        wanted = (
             (heads, width, seed)
             for heads, width in sorted(widths)
             for seed in self.seeds
             if seed not in self.scores.get((heads, width), {})
-        ]
+        )
+        return list(islice(wanted, MOST_WANTED))
 
     def _until(self, heads: int, widths: range, is_end: Callable[[Point], bool]) -> list[tuple[int, int, int]]:
         for width in widths:
             scores = self.scores.get((heads, width), {})
-            missing = [(heads, width, seed) for seed in self.seeds if seed not in scores]
+            missing = list(islice(((heads, width, seed) for seed in self.seeds if seed not in scores), MOST_WANTED))
             if missing or is_end(self._point(heads, width)):
                 return missing
         return []

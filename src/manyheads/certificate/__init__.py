@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
 from manyheads.certificate.certificate import Certificate, Evidence, Witness, conclude
 from manyheads.certificate.pairwise import examine_pairs
-from manyheads.certificate.projection import project
+from manyheads.certificate.precisions import proved_precisions
+from manyheads.certificate.projection import project, require_subnormals
 from manyheads.certificate.softmax.examination import examine_contexts
 from manyheads.errors import InputError
 from manyheads.layer.layer import Layer
@@ -40,7 +42,8 @@ def certify(
         The verdict with its evidence. A layer that fails is a result, not an error.
 
     Raises:
-        InputError: The widths of layer and embedding differ, or no proof exists for the layer's rule.
+        InputError: The widths of layer and embedding differ, no proof exists for the layer's rule, or the processor
+            replaces subnormal numbers by zero.
 
     >>> from manyheads import Layer, one_hot, permutation_graph
     >>> graph = permutation_graph(3, seed=0)
@@ -49,6 +52,7 @@ def certify(
     >>> certificate.verdict, certificate.margin, certificate.window
     ('holds', 0.5, (0.0, 1.0))
     """
+    require_subnormals()
     problem.require_width(layer.d_model)
     lengths = None if layer.rule.context_blind else problem.context_lengths(context_length)
     if layer.rule is not SOFTMAX and not (layer.rule.context_blind and layer.rule.has_rounding_bound):
@@ -63,4 +67,8 @@ def certify(
         evidence = examine_pairs(layer, problem, projection, report)
     else:
         evidence = examine_contexts(layer, problem, projection, lengths, report)
-    return conclude(layer, problem, lengths, evidence)
+    certificate = conclude(layer, problem, lengths, evidence)
+    if not certificate.holds or evidence.distances is None:
+        return certificate
+    longest = None if lengths is None else lengths[1]
+    return replace(certificate, precisions=proved_precisions(layer, problem, projection, longest, evidence.distances))

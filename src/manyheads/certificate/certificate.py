@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Float64
 from numpy import ndarray
 
 from manyheads.bounds.graph_counts import BitsPerWeight, bits_per_weight
@@ -53,6 +53,7 @@ class Evidence:
     false_pairs: int  # other pairs that are certainly wrong
     open_pairs: int  # pairs neither proved nor refuted
     witness: Witness | None
+    distances: Float64[ndarray, " items"] | None = None  # of a source's exact scores from the threshold, at least
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,7 @@ class Certificate:
         open_pairs: Number of pairs neither proved nor refuted.
         witness: A pair that is wrong, or None.
         bits_per_weight: Of the graph's family, over the weights of W_Q and W_K.
+        precisions: Whether it is proved that PyTorch recognises the same relations in "float32" and in "bfloat16".
     """
 
     verdict: Verdict
@@ -104,11 +106,27 @@ class Certificate:
     open_pairs: int
     witness: Witness | None
     bits_per_weight: BitsPerWeight
+    precisions: dict[str, bool] = field(default_factory=lambda: {"float32": False, "bfloat16": False})
 
     @property
     def holds(self) -> bool:
         """Whether the layer is proved to recognise the graph."""
         return self.verdict == "holds"
+
+    def holds_in(self, precision: str) -> bool:
+        """Whether the layer is proved to recognise the graph, also where PyTorch computes in a number type.
+
+        Args:
+            precision: "float64", which means `holds`, "float32" or "bfloat16".
+
+        Returns:
+            True where it is proved.
+        """
+        return self.holds and self.precisions.get(precision, precision == "float64")
+
+    def record(self) -> dict[str, str]:
+        """The number types in which the certificate holds, for the provenance of a layer's file."""
+        return {"proved": ", ".join(name for name in ("float64", *self.precisions) if self.holds_in(name))}
 
     def to_json(self) -> dict[str, Any]:
         """The certificate as plain JSON values; numbers that are infinite or undefined become null."""
@@ -127,6 +145,9 @@ class Certificate:
             ("pairs", f"{self.missed} missed, {self.false_pairs} false, {self.open_pairs} open of {self.items**2}"),
             ("bits per weight", str(self.bits_per_weight)),
         ]
+        if self.holds:
+            words = [f"{name} {'proved' if proved else 'not proved'}" for name, proved in self.precisions.items()]
+            rows.append(("PyTorch", ", ".join(words)))
         if self.witness is not None:
             source, target = self.witness.labels
             kind = "a relation" if self.witness.is_relation else "no relation"

@@ -33,12 +33,16 @@ def examine_pairs(
     row_bounds = layer.rule.error_bound(projection.row_errors())
     sides = tile_sides(graph.items)
     tallies = []
+    distances = np.full(graph.items, np.inf)
     for sources in sides:
         for targets in sides:
             scores = tile_scores(layer.rule, projection, sources, targets)
             tallies.append(
-                _judge(layer, graph, projection, scores, row_bounds[sources], (sources.start, targets.start))
-            )
+                _judge(
+                    layer, graph, projection, scores, row_bounds[sources], (sources.start, targets.start),
+                    distances[sources],
+                )
+            )  # fmt: skip
         progress(sources.stop, graph.items)
     tally = reduce(add, tallies)
     # the pair of the margin and the pair with the least distance after rounding may differ; `rounding` includes that
@@ -51,6 +55,7 @@ def examine_pairs(
         false_pairs=tally.wrong - tally.missed,
         open_pairs=tally.open_pairs,
         witness=_witness(layer, problem, tally.worst) if tally.wrong else None,
+        distances=distances,
     )
 
 
@@ -118,6 +123,7 @@ def _judge(
     scores: Float64[ndarray, "sources targets"],
     row_bounds: Float64[ndarray, " sources"],
     corner: tuple[int, int],  # the first source and the first target
+    distances: Float64[ndarray, " sources"],  # of each source's scores from the threshold: updated here
 ) -> _Tally:
     height, width = scores.shape
     first, last = graph.row_starts[corner[0]], graph.row_starts[corner[0] + height]
@@ -127,12 +133,16 @@ def _judge(
     distance = layer.threshold - scores
     distance[edges] *= -1
     bounds = row_bounds[:, None]
-    unclear = np.flatnonzero(np.abs(distance).min(axis=1) <= 2 * row_bounds)
+    nearest = np.abs(distance).min(axis=1)
+    unclear = np.flatnonzero(nearest <= 2 * row_bounds)
+    nearest -= row_bounds
     if unclear.size:  # the bound of the whole row does not decide these pairs: take each pair's own bound
         bounds = np.repeat(bounds, width, axis=1)
         for row in unclear:
             errors = projection.score_errors(corner[0] + int(row))[:, corner[1] : corner[1] + width]
             bounds[row] = layer.rule.error_bound(errors)
+            nearest[row] = (np.abs(distance[row]) - bounds[row]).min()
+    np.minimum(distances, nearest, out=distances)
 
     def pair(flat_index: np.intp) -> _Pair:
         row, column = divmod(int(flat_index), width)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import isqrt
@@ -11,12 +13,29 @@ from jaxtyping import Float, Float64, Int
 from numpy import ndarray
 
 from manyheads._native import multiply
+from manyheads.errors import InputError
 from manyheads.layer.layer import Layer
 from manyheads.layer.rules import gamma
 from manyheads.numbers import require_memory
 
-TINY = 2.0**-1074  # a float64 operation with a subnormal result is off by at most half of this
+# a float64 operation with a subnormal result is off by at most half of this; 2.0**-1074 is 0 where subnormals are
+(TINY,) = struct.unpack("<d", (1).to_bytes(8, "little"))
+NORMAL = sys.float_info.min  # 2^-1022: a thread that replaces subnormal numbers by zero is off by less than this
+LEAST_WEIGHT = 2.0**-900  # a layer with smaller weights is projected on the thread of the caller
 BLOCK = 1 << 18  # numbers in one block of rows or one square tile; they fit into the cache
+
+
+def require_subnormals() -> None:
+    """Refuse to compute a bound on a thread that replaces subnormal numbers by zero.
+
+    Raises:
+        InputError: The processor flushes subnormal results, or reads subnormal numbers as zero.
+    """
+    if not (NORMAL * 0.5 > 0 and TINY * 2**60 > 0):
+        raise InputError(
+            "this thread replaces subnormal numbers by zero (torch.set_flush_denormal?), so that no rounding bound "
+            "holds: turn that off"
+        )
 
 
 def row_blocks(rows: int, width: int) -> Iterator[tuple[int, int]]:
@@ -125,12 +144,23 @@ def _side(
     items = len(embedding)
     matrix = weights.astype(np.float64).swapaxes(0, 1).reshape(d_model, heads * key_width)
     magnitude = np.abs(matrix)
+    # the threads of BLAS may replace subnormal numbers by zero; this thread does not (`require_subnormals`)
+    is_tiny = bool(magnitude.any() and magnitude[magnitude > 0].min() < LEAST_WEIGHT)
+    product = _on_this_thread if is_tiny else np.matmul
     vectors = np.empty((heads, items, key_width))
     errors = np.empty((heads, items))
     for start, stop in row_blocks(items, d_model):
         x = embedding[start:stop].astype(np.float64)
-        # |fl(xW) − xW| ≤ γ_d·|x||W|, plus half a TINY for each of the d products that underflows
-        error = gamma(d_model) * (np.abs(x) @ magnitude) + 2 * (d_model + key_width) * TINY
-        vectors[:, start:stop] = (x @ matrix).reshape(-1, heads, key_width).swapaxes(0, 1)
+        size = np.abs(x)
+        # |fl(xW) − xW| ≤ γ_d·|x||W|, plus `lost` for each product, sum and weight that underflows
+        lost = TINY if is_tiny else NORMAL * (2 + size.max())
+        error = gamma(d_model) * product(size, magnitude) + 2 * (d_model + key_width) * lost
+        vectors[:, start:stop] = product(x, matrix).reshape(-1, heads, key_width).swapaxes(0, 1)
         errors[:, start:stop] = np.hypot.reduce(error.reshape(-1, heads, key_width), axis=2).T
     return vectors, np.hypot.reduce(vectors, axis=2), errors  # hypot avoids overflow and underflow
+
+
+def _on_this_thread(left: Float64[ndarray, "n k"], right: Float64[ndarray, "k m"]) -> Float64[ndarray, "n m"]:
+    out = np.empty((len(left), right.shape[1]))
+    multiply(left, right, out=out)
+    return out

@@ -29,6 +29,7 @@ from manyheads.drawing.style import (
     panels,
     shared_legend,
 )
+from manyheads.text import drawn_text
 
 LINES = (BLUE, VERMILLION, GREEN, ORANGE, PURPLE, SKY, BLACK)
 MARKERS = "osD^vPX"
@@ -58,7 +59,7 @@ def draw_capacity(capacity: Capacity) -> Figure:
         axes.set_ylim(top=1.02)
         axes.set_xlabel("key budget $D_K$ = heads · key width")
         axes.set_ylabel("share of seeds that recover every pair" if capacity.goal.exact else "mean test micro-F1")
-        title = f"{task.items} items, $d_{{model}}$ = {task.d_model}, {task.label}, rule {capacity.rule}"
+        title = f"{task.items} items, $d_{{model}}$ = {task.d_model}, {drawn_text(task.label)}, rule {capacity.rule}"
         axes.set_title(title, pad=18)
         axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
     return figure

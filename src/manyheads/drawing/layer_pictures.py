@@ -14,6 +14,7 @@ from numpy import ndarray
 
 from manyheads.block.head_roles import SERVES, HeadWork
 from manyheads.drawing.style import BLACK, BLUE, GREY, ORANGE, VERMILLION, look, panels
+from manyheads.text import drawn_text
 
 
 def draw_heads(work: HeadWork, *, title: str) -> Figure:
@@ -48,7 +49,7 @@ def draw_heads(work: HeadWork, *, title: str) -> Figure:
         narrow.grid(visible=False)
         several = float((work.servers > 1).mean())
         figure.suptitle(
-            f"{title}: {shares[-1]:.0%} of the queries are served by no head (attention < {SERVES:g}), "
+            f"{drawn_text(title)}: {shares[-1]:.0%} of the queries are served by no head (attention < {SERVES:g}), "
             f"{several:.0%} by several",
             x=0.01,
             ha="left",
@@ -86,7 +87,7 @@ def draw_geometry(rows: GeometryRows) -> Figure:
         scores.plot(layers, middle[:, 2], color=ORANGE, label="median")
         scores.set(xlabel="layer", ylabel="raw score/√d_k", title="Scores of token pairs, embedding rows")
         scores.legend(loc="upper left", ncols=3)
-        figure.suptitle(rows.name, x=0.01, ha="left", fontsize=11)
+        figure.suptitle(drawn_text(rows.name), x=0.01, ha="left", fontsize=11)
     return figure
 
 
@@ -126,11 +127,17 @@ def _panel(axis: Axes, layer: Scores, bins: list[float]) -> None:
     axis.axvline(layer.threshold, color=BLACK, linewidth=1.2, linestyle="--", label="threshold")
     # a logarithmic axis: one bin has a hundred thousand pairs, another a single pair, and the single pair decides
     top = 300 * float(np.max(pairs))  # room for the legend, on the side where no threshold is
-    axis.set(title=layer.title, ylabel="pairs", yscale="log", ylim=(0.6, top))
+    axis.set(title=drawn_text(layer.title), ylabel="pairs", yscale="log", ylim=(0.6, top))
     axis.legend(loc="upper left", ncols=2)
     if layer.witness is not None:
         name, score = layer.witness
         arrow = {"arrowstyle": "-|>", "color": VERMILLION}
         axis.annotate(
-            name, (score, 1), (score, top / 30), color=VERMILLION, ha="center", arrowprops=arrow, annotation_clip=False
+            drawn_text(name),
+            (score, 1),
+            (score, top / 30),
+            color=VERMILLION,
+            ha="center",
+            arrowprops=arrow,
+            annotation_clip=False,
         )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
+import io
 import json
 import math
 import os
@@ -17,12 +17,14 @@ import safetensors.numpy
 from jaxtyping import Float, Float32
 from numpy import ndarray
 
+from manyheads.certificate import Certificate
 from manyheads.errors import InputError
-from manyheads.files.atomic_files import check_writable, write_together
+from manyheads.files.atomic_files import check_writable, new_directory, write_together
 from manyheads.files.door import reason
 from manyheads.files.layer_files import pack_layer
 from manyheads.layer.layer import Layer
 from manyheads.layer.rules import SOFTMAX
+from manyheads.problem.problem import Problem
 
 Library = Literal["torch", "transformers", "transformer-lens"]
 LIBRARIES: tuple[Library, ...] = get_args(Library)
@@ -40,6 +42,7 @@ def write_export(
     to: Library,
     embedding: Float32[ndarray, "items d_model"] | None = None,
     provenance: Mapping[str, str | int] | None = None,
+    precision: Literal["float32", "float64"] | None = None,
     force: bool = False,
 ) -> list[Path]:
     """Write a directory from which another library loads the layer.
@@ -57,6 +60,8 @@ def write_export(
         to: The library.
         embedding: One row for each item. The last two libraries need it, because their models read item numbers.
         provenance: Facts on the origin of the layer, kept as text in layer.safetensors.
+        precision: The number type of the weights, in which the other library computes. By default that of the layer,
+            and float32 at least; then no number changes.
         force: Whether to write into an existing directory.
 
     Returns:
@@ -73,8 +78,7 @@ def write_export(
         raise InputError(
             f"the layer reads rows of {layer.d_model} numbers but the embedding has rows of {embedding.shape[1]}"
         )
-    # Both weights get one precision in which every library computes; no number changes.
-    dtype = np.result_type(layer.query, layer.key, np.float32)
+    dtype = np.dtype(precision or export_precision(layer))
     layer = replace(layer, query=layer.query.astype(dtype), key=layer.key.astype(dtype))
     if to == "torch":
         files = {
@@ -88,6 +92,51 @@ def write_export(
         return _write_directory(directory, _t5_files(layer, embedding), force=force)
     hooked = {"hooked.py": (STANDALONE / "hooked.py").read_bytes()}
     return _write_directory(directory, hooked | _lens_files(layer, embedding), force=force)
+
+
+def pack_proof(layer: Layer, problem: Problem, certificate: Certificate) -> bytes:
+    """The bytes of a portable proof: an .npz file with what tools/check_proof.py needs to check the certificate again.
+
+    Args:
+        layer: The layer.
+        problem: The graph and the embedding.
+        certificate: Their certificate.
+
+    Returns:
+        The content of the file.
+
+    Raises:
+        InputError: The certificate does not hold.
+    """
+    if not certificate.holds:
+        raise InputError(f"a proof needs a certificate that holds: this one is {certificate.verdict}")
+    packed = io.BytesIO()
+    np.savez(
+        packed,
+        format=np.array("manyheads proof 1"),
+        rule=np.array(str(layer.rule)),
+        threshold=np.array(layer.threshold),
+        query=layer.query,
+        key=layer.key,
+        embedding=problem.rows,
+        sources=problem.graph.sources,
+        targets=problem.graph.targets,
+        context_lengths=np.array(certificate.context_lengths or (), dtype=np.int64),
+        claims=np.array(certificate.record()["proved"].split(", ")),
+    )
+    return packed.getvalue()
+
+
+def export_precision(layer: Layer) -> str:
+    """The number type of an export by default.
+
+    Args:
+        layer: The layer.
+
+    Returns:
+        The type in which every library can compute both weights and in which no number changes.
+    """
+    return str(np.result_type(layer.query, layer.key, np.float32))
 
 
 def check_directory(directory: str | Path, *, force: bool) -> None:
@@ -117,19 +166,9 @@ def check_directory(directory: str | Path, *, force: bool) -> None:
 
 def _write_directory(directory: Path, files: Mapping[str, bytes], *, force: bool) -> list[Path]:
     check_directory(directory, force=force)
-    is_new = not directory.exists()
-    try:
-        directory.mkdir(exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{directory} cannot be made: {reason(error)}") from error
     contents = {directory / name: content for name, content in files.items()}
-    try:
+    with new_directory(directory):
         write_together(contents, force=force)
-    except BaseException:
-        if is_new:
-            with contextlib.suppress(OSError):
-                directory.rmdir()
-        raise
     return list(contents)
 
 

@@ -33,13 +33,12 @@ from manyheads.files.atomic_files import write_whole
 from manyheads.files.door import TEXT_LIMIT, read_bytes
 from manyheads.files.embedding_files import check_label
 from manyheads.problem.graph import Graph
+from manyheads.text import FORMULA
 
 HEADING = ("source", "target")
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 MOST_ITEMS = 2**27  # a larger number is not an item number: an array of that length would fill the memory
 UNSTATED_ITEMS, UNSTATED_RATIO = 2**20, 16  # without `# items:`, at most this many items, or for each relation
-# a character that begins a formula in some spreadsheet, unless it is inside a word (ASCII and full-width forms)
-FORMULA = re.compile(r"(?<![^\W_])[=+\-@\uff1d\uff0b\uff0d\uff20]|^[\t\r\n]")
 JSON_FIELDS = "json"
 NUMBER = re.compile(r" *[+-]?[0-9]{1,18} *", re.ASCII)
 

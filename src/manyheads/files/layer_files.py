@@ -172,7 +172,7 @@ def write_block(path: str | Path, block: TrainedBlock, *, force: bool = False) -
         "format": BLOCK_FORMAT,
         "version": str(VERSION),
         "run": json.dumps(asdict(block.run)),
-        "embedding": block.embedding,
+        "embedding": block.embedding.encode(errors="backslashreplace").decode(),  # a file name can have bytes
         "software": f"manyheads {importlib.metadata.version('manyheads')}",
     }
     table = {} if block.given is None else {TABLE: block.given}

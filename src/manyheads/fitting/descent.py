@@ -205,6 +205,15 @@ def shrunk_start(weights: Weights) -> Weights:
     return query * SHRUNK, key * SHRUNK, threshold * SHRUNK**2
 
 
+def widening_start(result: DescentResult) -> Weights:
+    """Weights that separate, scaled so that the nearest pairs cost again: further steps then widen their window."""
+    query, key, threshold = result.weights
+    low, high = result.window
+    half = (high - low) / 2
+    scale = math.sqrt(0.5 / half) if 0 < half < math.inf else 1.0
+    return query * scale, key * scale, threshold * scale**2
+
+
 def narrowed_start(weights: Weights, *, key_width: int) -> Weights:
     """Narrower heads: every head's form W_Q·W_Kᵀ reduced to its strongest singular directions."""
     query, key, threshold = weights

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from jaxtyping import Float32, Float64
@@ -12,16 +14,18 @@ from numpy import ndarray
 
 from manyheads.certificate import Certificate, certify
 from manyheads.certificate.certificate import calibrate
+from manyheads.certificate.precisions import Precision
 from manyheads.errors import InputError
-from manyheads.fitting.descent import DescentResult, Engine, Weights, random_start, shrunk_start
+from manyheads.fitting.descent import DescentResult, Engine, Weights, random_start, shrunk_start, widening_start
 from manyheads.fitting.folding import Map, fold, levelling_map, linear_map, map_rows, unfold
-from manyheads.fitting.options import FitOptions, FitProgress, suitable_descent
+from manyheads.fitting.options import Descent, FitOptions, FitProgress, suitable_descent
 from manyheads.fitting.shapes import Band, most_heads, narrowest_band, require_possible
 from manyheads.layer.layer import Layer
 from manyheads.layer.rules import MAX, SOFTMAX
 from manyheads.numbers import check_numbers
 from manyheads.problem.problem import Problem
 
+WIDENINGS, WIDER, SLOWER = 8, 20, 0.3  # rounds of widening; factors on the steps and on the rate of each
 CHAIN = 6  # attempts from one random start; all but the first start from the shrunk weights of the last
 
 
@@ -85,7 +89,7 @@ def fit(problem: Problem, *, heads: int, key_width: int, options: FitOptions, st
         if options.progress is not None:
             options.progress(progress)
 
-    def run(attempt: int, weights: Weights, *, warm: bool = False) -> DescentResult:
+    def run(attempt: int, weights: Weights, descent: Descent = descent, *, warm: bool = False) -> DescentResult:
         # the engine is freed before the certificate begins: both hold several numbers for every item and key dimension
         return Engine(
             problem.graph, inner.rows, heads=heads, key_width=key_width, descent=descent,
@@ -104,14 +108,49 @@ def fit(problem: Problem, *, heads: int, key_width: int, options: FitOptions, st
             result = run(attempt, random_start(problem.d_model, heads=heads, key_width=key_width, seed=seed))
         else:
             result = run(attempt, shrunk_start(result.weights))
-        if best is None or _nearer(result, best[2]):
-            best = *inner.judge(result), result
-        if best[1].holds or time.monotonic() >= deadline:
+        if best is None or _nearer(result, best[2]) or (best[1].holds and result.separated):
+            now = widened(inner, (*inner.judge(result), result), partial(run, attempt, warm=True), descent)
+            # a layer that holds, but not in the precision asked for, gives way only to a wider margin
+            if best is None or not best[1].holds or now[1].normalised_margin > best[1].normalised_margin:
+                best = now
+        if best[1].holds_in(options.precision) or time.monotonic() >= deadline:
             break
     assert best is not None, "there is at least one attempt"
     layer, certificate, kept = best
     seconds = time.monotonic() - begun
     return FitResult(layer, certificate, tuple(trace), attempt + 1, kept.steps, seconds, options.map)
+
+
+Attempt = tuple[Layer, Certificate, DescentResult]
+
+
+def widened(
+    inner: MappedProblem, best: Attempt, run: Callable[[Weights, Descent], DescentResult], descent: Descent
+) -> Attempt:
+    """Widen the window of a layer that holds, until its certificate also holds in the precision asked for.
+
+    Args:
+        inner: The problem as the engine reads it, with that precision.
+        best: The layer, its certificate and the attempt that it comes from.
+        run: One more attempt from given weights.
+        descent: The settings of an attempt.
+
+    Returns:
+        The layer with the largest normalised margin. The rounds end where one gains nothing. Under softmax there are
+        none: the attempts keep to a band that has a fixed width.
+    """
+    longer = replace(descent, widen=max(1, descent.widen) * WIDER, rate=descent.rate * SLOWER)
+    for _ in range(WIDENINGS):
+        if inner.lengths or not best[1].holds or best[1].holds_in(inner.precision):
+            break
+        result = run(widening_start(best[2]), longer)
+        if not result.separated:
+            break
+        wider = *inner.judge(result), result
+        if not wider[1].normalised_margin > best[1].normalised_margin:
+            break
+        best = wider
+    return best
 
 
 def grow(layer: Layer, problem: Problem, *, options: FitOptions) -> FitResult:
@@ -143,6 +182,7 @@ class MappedProblem:
     matrix: Float64[ndarray, "d_model d_model"] | None  # None: the rows as they are
     rows: Float32[ndarray, "items d_model"]
     lengths: tuple[int, int] | None  # of the contexts, for the rule softmax; None for the rule max
+    precision: Precision  # the number type in which the certificate has to hold
 
     @classmethod
     def of(cls, problem: Problem, options: FitOptions) -> MappedProblem:
@@ -152,7 +192,7 @@ class MappedProblem:
         lengths = None if options.rule.context_blind else problem.context_lengths(options.context_length)
         matrix = levelling_map(problem.rows) if options.map == "none" else linear_map(problem.rows, options.map)
         rows = problem.rows if matrix is None else map_rows(problem.rows, matrix)
-        return cls(problem, matrix, np.ascontiguousarray(rows, dtype=np.float32), lengths)
+        return cls(problem, matrix, np.ascontiguousarray(rows, dtype=np.float32), lengths, options.precision)
 
     def ratio(self, heads: int) -> float:
         """For softmax: a relation's logit over the half width of the band of other pairs (`band`); 0 for max."""
@@ -173,7 +213,7 @@ class MappedProblem:
             layer = replace(exact, query=exact.query.astype(precision), key=exact.key.astype(precision))
             layer = calibrate(layer, self._certify(layer))
             certificate = self._certify(layer)
-            if certificate.holds or self.matrix is None:
+            if certificate.holds_in(self.precision) or self.matrix is None:
                 break
         return layer, certificate
 

@@ -9,6 +9,7 @@ from typing import Literal
 
 import numpy as np
 
+from manyheads.certificate.precisions import PRECISIONS, Precision
 from manyheads.errors import InputError
 from manyheads.fitting.folding import Map
 from manyheads.identity import normalise_numbers
@@ -158,6 +159,8 @@ class FitOptions:
         time_limit: Seconds, above 0. Without one, `fit` and `grow` end by themselves and a search takes 60 seconds.
         rule: How the layer joins its heads: MAX or SOFTMAX. `grow` keeps the rule of its layer.
         context_length: For SOFTMAX: the number of items in a context, or the least and the greatest number.
+        precision: The fit goes on until the certificate holds where PyTorch computes in this number type. "float64"
+            asks only for a certificate.
         map: A linear map of the embedding that is folded into the weights (`folding.linear_map`).
         descent: The constants of an attempt; by default `suitable_descent`.
         workers: Threads. A fit of one shape shares each step among them (by default 2 from 1,024 items on, else 1);
@@ -166,7 +169,7 @@ class FitOptions:
         report: Called by a search at the end of every trial.
 
     Raises:
-        InputError: A number is out of its range, or the rule is neither MAX nor SOFTMAX.
+        InputError: A number is out of its range, the rule is neither MAX nor SOFTMAX, or the precision is unknown.
     """
 
     seed: int
@@ -174,6 +177,7 @@ class FitOptions:
     time_limit: float | None = None
     rule: Rule = MAX
     context_length: ContextLength = None
+    precision: Precision = "float64"
     map: Map = "none"
     descent: Descent | None = None
     workers: int | None = None
@@ -184,6 +188,8 @@ class FitOptions:
         object.__setattr__(self, "rule", rule_named(self.rule))
         if self.rule not in FIT_RULES:
             raise InputError(f"fit makes layers of the rule max or softmax, not '{self.rule}'")
+        if self.precision not in PRECISIONS:
+            raise InputError(f"unknown precision '{self.precision}': choose from {', '.join(PRECISIONS)}")
         normalise_numbers(self)
 
     def threads(self, items: int) -> int:

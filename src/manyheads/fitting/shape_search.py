@@ -23,8 +23,8 @@ from manyheads.fitting.descent import (
     random_start,
     shrunk_start,
 )
-from manyheads.fitting.layer_fit import CHAIN, MappedProblem
-from manyheads.fitting.options import FitOptions, ShapeTrial, Start, suitable_descent
+from manyheads.fitting.layer_fit import CHAIN, MappedProblem, widened
+from manyheads.fitting.options import Descent, FitOptions, ShapeTrial, Start, suitable_descent
 from manyheads.fitting.shapes import least_key_budget, predicted_shape, require_possible, splits
 from manyheads.layer.layer import Layer
 from manyheads.problem.problem import Problem
@@ -123,17 +123,24 @@ class FitSearch:
         self, heads: int, key_width: int, seed: int
     ) -> tuple[ShapeTrial, DescentResult, Layer | None, Certificate | None]:
         """A chain of attempts at one shape: the first from a start, each next from the shrunk weights of the last."""
+
+        def run(weights: Weights, descent: Descent) -> DescentResult:
+            return Engine(
+                self.graph, self.inner.rows, heads=heads, key_width=key_width, descent=descent,
+                ratio=self.inner.ratio(heads), progress=self.options.progress, begun=self.begun, deadline=self.deadline,
+            ).run(weights, warm=descent is not self.descent)  # fmt: skip
+
         start, weights = self._start(heads, key_width, seed)
         for _ in range(CHAIN):
-            result = Engine(
-                self.graph, self.inner.rows, heads=heads, key_width=key_width, descent=self.descent,
-                ratio=self.inner.ratio(heads), progress=self.options.progress, begun=self.begun, deadline=self.deadline,
-            ).run(weights)  # fmt: skip
+            result = run(weights, self.descent)
             if result.separated or self._hopeless(result) or time.monotonic() >= self.deadline:
                 break
             weights = shrunk_start(result.weights)
-        layer, certificate = self.inner.judge(result) if result.separated else (None, None)
-        certified = certificate is not None and certificate.holds
+        layer, certificate = None, None
+        if result.separated:
+            best = *self.inner.judge(result), result
+            layer, certificate, result = widened(self.inner, best, run, self.descent)
+        certified = certificate is not None and certificate.holds_in(self.options.precision)
         margin = certificate.normalised_margin if certificate is not None else math.nan
         seconds = time.monotonic() - self.begun
         trial = ShapeTrial(heads, key_width, seed, start, certified, result.wrong, margin, result.steps, seconds)

@@ -23,9 +23,14 @@ if TYPE_CHECKING:
 UNIT = 2.0**-53  # u: a float64 operation returns its exact result times (1 + δ), |δ| ≤ u
 
 
-def gamma(terms: int) -> float:
-    """γ_n = nu/(1 − nu): the relative error of a sum of n products in float64, whatever the order of summation."""
-    return terms * UNIT / (1 - terms * UNIT)
+def gamma(terms: int, unit: float = UNIT) -> float:
+    """γ_n = nu/(1 − nu): the relative error of a sum of n products, whatever the order of summation.
+
+    Args:
+        terms: n, the number of products.
+        unit: u of the arithmetic; float64 if it is not given.
+    """
+    return terms * unit / (1 - terms * unit) if terms * unit < 1 else math.inf
 
 
 class Rule(ABC):
@@ -106,6 +111,21 @@ class Rule(ABC):
         """
         raise InputError(f"the rule {self.name} has no rounding bound: certify cannot prove it")
 
+    def reduced_error_bound(
+        self, errors: Float64[ndarray, " heads *shape"], sizes: Float64[ndarray, " heads *shape"], unit: float
+    ) -> Float64[ndarray, "*shape"]:
+        """A bound on the error of the joined score in an arithmetic of fewer digits than float64.
+
+        Args:
+            errors: A bound on the error of each head's score.
+            sizes: A bound on the size of each head's score, errors included.
+            unit: u of the arithmetic in which the heads are joined.
+
+        Returns:
+            The bound; infinite for a rule without such a bound.
+        """
+        return np.full(errors.shape[1:], np.inf)
+
     @property
     def has_rounding_bound(self) -> bool:
         """Whether the rule has both `add_head` and `error_bound`, so that one pass over all pairs certifies a layer."""
@@ -155,6 +175,12 @@ class Max(Rule):
         """The error of a maximum is at most the largest error of a head."""
         return errors.max(axis=0)
 
+    def reduced_error_bound(
+        self, errors: Float64[ndarray, " heads *shape"], sizes: Float64[ndarray, " heads *shape"], unit: float
+    ) -> Float64[ndarray, "*shape"]:
+        """The maximum is one of the scores: it is not rounded again."""
+        return self.error_bound(errors)
+
 
 class Sum(Rule):
     """The sum of the heads' scores."""
@@ -176,6 +202,12 @@ class Sum(Rule):
     def error_bound(self, errors: Float64[ndarray, " heads *shape"]) -> Float64[ndarray, "*shape"]:
         """The error of a sum is at most the sum of the heads' errors, and the rounding of the sum itself."""
         return errors.sum(axis=0) * (1 + gamma(len(errors)))
+
+    def reduced_error_bound(
+        self, errors: Float64[ndarray, " heads *shape"], sizes: Float64[ndarray, " heads *shape"], unit: float
+    ) -> Float64[ndarray, "*shape"]:
+        """Each of the h − 1 sums is rounded."""
+        return errors.sum(axis=0) + gamma(len(errors), unit) * sizes.sum(axis=0)
 
 
 class LogSumExp(Rule):

@@ -21,7 +21,7 @@ from manyheads.papers.effort import Scale
 from manyheads.papers.rows import Rows
 from manyheads.papers.threshold_search import ThresholdSearch
 from manyheads.papers.trial import Work
-from manyheads.papers.verdict import Verdict
+from manyheads.papers.verdict import Verdict, with_failures
 from manyheads.sweep.store.record import Storable
 
 
@@ -133,6 +133,7 @@ EXHIBITS: dict[str, str | Exhibit] = {  # "module:attribute", imported at the fi
     "no_compression": "manyheads.papers.exhibits.no_compression:NO_COMPRESSION",
     "bounds_gap": "manyheads.papers.exhibits.regular_graphs:BOUNDS_GAP",
     "one_or_many": "manyheads.papers.exhibits.one_or_many:ONE_OR_MANY",
+    "single_head": "manyheads.papers.exhibits.one_head:ONE_HEAD",
     "fig7": "manyheads.papers.exhibits.transformer_block:FIGURE_7",
     "beyond_grid": "manyheads.papers.beyond.grid:BEYOND_GRID",
     "beyond_exact": "manyheads.papers.beyond.exact:BEYOND_EXACT",
@@ -299,7 +300,12 @@ def verdicts(names: Iterable[str], rows: Rows, scale: Scale) -> list[Verdict]:
     Raises:
         InputError: A name is unknown.
     """
-    found = {verdict.claim: verdict for name in names for verdict in exhibit_named(name).claims(rows, scale)}
+    found: dict[str, Verdict] = {}
+    for name in names:
+        runs = needed([name], scale, rows) if rows.failures else []
+        reasons = [rows.failures[run.id] for run in runs if run.id in rows.failures]
+        for verdict in exhibit_named(name).claims(rows, scale):
+            found[verdict.claim] = with_failures(verdict, reasons)
     return sorted(found.values(), key=lambda verdict: _claim_order(verdict.claim))
 
 

@@ -13,6 +13,7 @@ from manyheads.papers.exhibit import BEYOND, EXHIBITS, needed
 from manyheads.papers.reproduction import ExhibitReport, Origin, Reproduction
 from manyheads.papers.verdict import Result, Verdict, likely_reasons
 from manyheads.sweep.store.record import Storable
+from manyheads.text import page_text, shown_text
 
 HEADINGS = {"fig": "Figure", "table": "Table"}
 NAME, PICTURES = "paper.md", "paper"
@@ -96,7 +97,7 @@ def verdict_table(verdicts: Sequence[Verdict]) -> str:
 def machine_line(reproduction: Reproduction) -> str:
     """The machines of the rows."""
     machine = ", ".join(f"{name} {value}" for name, value in sorted(reproduction.rows.machine.items()))
-    return f"Machine: {machine or 'unknown'}."
+    return f"Machine: {page_text(machine) or 'unknown'}."
 
 
 def earlier_exhibits(path: Path, pictures: str, *, without: Sequence[str]) -> list[str]:
@@ -123,7 +124,8 @@ def picture_and_caption(one: ExhibitReport, pictures: str) -> list[str]:
 
 
 def _origin(origin: Origin) -> str:
-    return f"{origin.rows}:\n`{origin.command}`" if origin.command else origin.rows
+    rows, command = page_text(origin.rows), shown_text(origin.command).replace("`", "'")
+    return f"{rows}:\n`{command}`" if command else rows
 
 
 def _number(name: str) -> str | None:

@@ -10,8 +10,7 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from manyheads.capacity import StoredProblem
-from manyheads.drawing.style import GREY, save
-from manyheads.files.atomic_files import make_directory
+from manyheads.drawing.style import GREY, pack_picture
 from manyheads.papers.effort import Scale
 from manyheads.papers.exhibit import Exhibit, exhibit_named, needed, verdicts
 from manyheads.papers.rows import Rows, stored_rows
@@ -151,23 +150,19 @@ def report(names: Sequence[str], rows: Rows, scale: Scale, *, origin: Origin = O
 
 def draw_pictures(
     made: Reproduction, folder: Path, *, added: Sequence[StoredProblem] = (), source: str = ""
-) -> list[Path]:
+) -> dict[Path, bytes]:
     """Draw every exhibit that has rows, as NAME.png and NAME.svg in the folder.
 
     Args:
         made: The exhibits with their rows.
-        folder: The folder, made if it does not exist.
+        folder: The folder of the files.
         added: Measured capacities that are drawn into the figures of thresholds.
         source: The name of the added capacities in the legend.
 
     Returns:
-        The files.
-
-    Raises:
-        InputError: a file cannot be written.
+        The content of the files, for `write_together`.
     """
-    make_directory(folder)
-    files: list[Path] = []
+    files: dict[Path, bytes] = {}
     for one in made.exhibits:
         if one.done:
             figure = one.exhibit.draw(made.rows, made.scale)
@@ -175,7 +170,7 @@ def draw_pictures(
                 one.exhibit.mark(figure, added, source)
             if made.scale.quick:
                 _mark_quick(figure)
-            files += save(figure, folder / one.name)
+            files |= pack_picture(figure, folder / one.name)
     return files
 
 

@@ -73,6 +73,7 @@ def examine_contexts(
     wrong = [side.wrong(tau, rounding) for side in sides]
     witnesses = [_witness(layer, problem, side) for side, bad in zip(sides, wrong, strict=True) if bad.any()]
     confirmed = [witness for witness in witnesses if (witness.score > tau) != witness.is_relation]
+    distance = min(missing.proved - tau, tau - spurious.proved) - rounding
     open_pairs = [side.doubtful(tau, rounding) & ~bad for side, bad in zip(sides, wrong, strict=True)]
     return Evidence(
         low=spurious.proved,
@@ -82,6 +83,7 @@ def examine_contexts(
         false_pairs=int(wrong[1].sum()),
         open_pairs=unlisted + sum(int(pairs.sum()) for pairs in open_pairs),
         witness=max(confirmed, key=lambda witness: abs(witness.score - tau), default=None),
+        distances=np.full(graph.items, distance),
     )
 
 

@@ -12,8 +12,9 @@ import tyro
 
 from manyheads.cli.options.option_types import Json, Labels, LayerFile, Tensor
 from manyheads.cli.options.problem_options import read_embedding_file
-from manyheads.cli.render.answer import Answer, rendered
+from manyheads.cli.render.answer import Answer, rendered, tell
 from manyheads.errors import InputError
+from manyheads.text import shown_text
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -84,14 +85,14 @@ def _shown(vocabulary: Vocabulary, found: list[RecognisedPair], where: str) -> l
     from rich.text import Text
 
     if not found:
-        return [Text(f"nothing attends to anything among {where}")]
+        return [Text(shown_text(f"nothing attends to anything among {where}"))]
     table = Table(box=None, padding=(0, 2, 0, 0))
     for heading in ("word", "attends to"):
         table.add_column(heading)
     for heading in ("score", "margin", "head"):
         table.add_column(heading, justify="right")
     for one in found[:MOST_SHOWN]:
-        names = map(Text, (vocabulary.name(one.source), vocabulary.name(one.target)))
+        names = (Text(shown_text(vocabulary.name(item))) for item in (one.source, one.target))
         table.add_row(*names, f"{one.score:.4g}", f"{one.margin:.3g}", str(one.head))
     more = [Text(f"… and {len(found) - MOST_SHOWN} more: --json has all")] if len(found) > MOST_SHOWN else []
     return [table, *more]
@@ -119,9 +120,11 @@ def _converse(vocabulary: Vocabulary) -> Answer:
             continue
         try:
             answers.append(attention_answer(vocabulary, words))
-            print(rendered(answers[-1].shown), flush=True)
+            said = rendered(answers[-1].shown)
         except InputError as error:
-            print(error, flush=True)
+            said = str(error)
+        if not tell(said):
+            break
     if not answers:
         raise InputError("no word was given")
     return answers[-1]
@@ -132,3 +135,7 @@ def _line() -> str | None:
         return input(PROMPT if sys.stdin.isatty() else "")
     except EOFError:
         return None
+    except (OSError, UnicodeDecodeError) as error:
+        from manyheads.files.door import reason
+
+        raise InputError(f"the words cannot be read: {reason(error)}") from None

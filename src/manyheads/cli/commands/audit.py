@@ -68,7 +68,7 @@ class AuditCommand:
             facts |= asdict(geometry)
             shown += shown_geometry(architecture, geometry)
             if self.picture is not None:
-                written += _draw(architecture, geometry, self.picture)
+                written += _draw(architecture, geometry, self.picture, force=self.force)
         return Answer(facts | {"written": written}, [*shown, *shown_files(written)], yes=True)
 
     def architecture(self) -> Architecture:
@@ -85,7 +85,7 @@ class AuditCommand:
         return read_architecture(path, key_width=self.key_width)
 
 
-def _draw(architecture: Architecture, geometry: WeightGeometry, stem: Path) -> list[Path]:
+def _draw(architecture: Architecture, geometry: WeightGeometry, stem: Path, *, force: bool) -> list[Path]:
     import numpy as np
 
     from manyheads.drawing.layer_pictures import GeometryRows, draw_geometry
@@ -94,4 +94,5 @@ def _draw(architecture: Architecture, geometry: WeightGeometry, stem: Path) -> l
     shape = (architecture.layers, architecture.heads)
     ranks = np.array([head.effective_rank for head in geometry.heads]).reshape(shape)
     scores = np.array([head.scores for head in geometry.heads]).reshape(*shape, -1)
-    return list(save(draw_geometry(GeometryRows(architecture.name, architecture.key_width, ranks, scores)), stem))
+    rows = GeometryRows(architecture.name, architecture.key_width, ranks, scores)
+    return list(save(draw_geometry(rows), stem, force=force))

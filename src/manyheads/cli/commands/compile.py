@@ -68,6 +68,7 @@ class CompileCommand:
 
         built = self.construction.build(problem, context_length=length)
         layer, certificate = self._certified(built.layer, problem, length)
+        provenance = provenance | (certificate.record() if certificate else {})
         written = self.files.write(problem, layer, provenance)
         return Answer(
             facts={
@@ -112,6 +113,7 @@ class CompileCommand:
         found = [self._search(problem, threshold) for threshold in thresholds]
         certified = [(result.layer, result.certificate) for result in found if result.layer and result.certificate]
         layer, certificate = min(certified, key=lambda pair: pair[0].key_budget, default=(None, None))
+        provenance = provenance | (certificate.record() if certificate else {})
         written = self.files.write(problem, layer, provenance)
         return Answer(
             facts={

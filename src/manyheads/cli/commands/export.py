@@ -10,7 +10,7 @@ import tyro
 
 from manyheads.cli.options.option_types import File, Flag, Json, LayerFile, Tensor
 from manyheads.cli.options.problem_options import read_embedding_file
-from manyheads.cli.render.answer import Answer, pairs_table, shown_files
+from manyheads.cli.render.answer import Answer, pairs_table, shown_files, shown_notes
 from manyheads.errors import InputError
 
 LOAD = {
@@ -18,6 +18,10 @@ LOAD = {
     "transformers": 'T5EncoderModel.from_pretrained("{out}", attn_implementation="eager")',
     "transformer-lens": "from hooked import load; load()",
 }
+UNPROVED = (
+    "no certificate proves this layer for the scores that PyTorch computes in {precision}, so that it may recognise "
+    "other relations there: fit --precision widens the margin, export --precision float64 computes with more digits"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +36,10 @@ class ExportCommand:
     embedding: File = None
     """The embedding (.npy, .safetensors, .gguf) that goes with the layer; only torch does not need it."""
     tensor: Tensor = None
+    precision: Annotated[
+        Literal["float32", "float64"] | None, tyro.conf.arg(help_behavior_hint="(default: the layer's own)")
+    ] = None
+    """Number type of the weights, in which the library computes."""
     force: Flag = False
     """Write into a directory that exists."""
     json: Json = False
@@ -39,19 +47,40 @@ class ExportCommand:
     def run(self) -> Answer:
         """Read the layer, write the directory."""
         from manyheads.cli.render.layer_table import layer_facts, layer_words
-        from manyheads.files import check_directory, read_layer, read_provenance, write_export
+        from manyheads.files import check_directory, export_precision, read_layer, read_provenance, write_export
 
         check_directory(self.output, force=self.force)
         layer, provenance = read_layer(self.layer), read_provenance(self.layer)
         if self.embedding is None and self.tensor is not None:
             raise InputError("--tensor names a tensor of the embedding's file: give --embedding")
         embedding = None if self.embedding is None else read_embedding_file(self.embedding, tensor=self.tensor).rows
+        precision = self.precision or export_precision(layer)
         written = write_export(
-            self.output, layer, to=self.to, embedding=embedding, provenance=provenance, force=self.force
+            self.output,
+            layer,
+            to=self.to,
+            embedding=embedding,
+            provenance=provenance,
+            precision=self.precision,
+            force=self.force,
         )
+        proved = None if "proved" not in provenance else precision in str(provenance["proved"]).split(", ")
+        notes = [UNPROVED.format(precision=precision)] if proved is False else []
         load = LOAD[self.to].format(out=self.output)
         return Answer(
-            facts={"layer": layer_facts(layer, provenance), "to": self.to, "load": load, "written": written},
-            shown=[pairs_table([("layer", layer_words(layer)), ("load with", load)]), *shown_files(written)],
+            facts={
+                "layer": layer_facts(layer, provenance),
+                "to": self.to,
+                "load": load,
+                "precision": precision,
+                "proved": proved,
+                "notes": notes,
+                "written": written,
+            },
+            shown=[
+                *shown_notes(notes),
+                pairs_table([("layer", layer_words(layer)), ("load with", load)]),
+                *shown_files(written),
+            ],
             yes=True,
         )

@@ -17,7 +17,7 @@ from manyheads.cli.options.option_types import (
     parse_context_length,
 )
 from manyheads.cli.options.problem_options import ProblemOptions, RuleName
-from manyheads.cli.render.answer import Answer, pairs_table, shown_files
+from manyheads.cli.render.answer import Answer, pairs_table, shown_files, shown_notes
 from manyheads.errors import InputError
 
 if TYPE_CHECKING:
@@ -58,6 +58,8 @@ class FitCommand:
     """The largest key budget that --smallest tries."""
     rule: RuleName = "max"
     context_length: Annotated[LengthRange, tyro.conf.arg(help=CERTIFIED_LENGTH_HELP)] = None
+    precision: Literal["float64", "float32", "bfloat16"] = "float64"
+    """Widen the margin until the certificate also holds where PyTorch computes in this number type."""
     map: Annotated[MapName, tyro.conf.arg(help=MAP_HELP)] = "auto"
     seed: int = 2
     """Seed of the random starts."""
@@ -97,11 +99,13 @@ class FitCommand:
 
         with status("fit") as line:
             fitted = self._fitted(problem, self._options(problem, length, map, lambda look: line(str(look))))
-        written = self.files.write(problem, fitted.layer, self._provenance())
+        provenance = self._provenance() | fitted.certificate.record()
+        written = self.files.write(problem, fitted.layer, provenance)
+        one_head, sentence = self._one_head(problem, fitted.layer.heads, held=fitted.certificate.holds)
         profiles = _profiles(problem, map)
         return Answer(
             facts={
-                "layer": layer_facts(fitted.layer, self._provenance()),
+                "layer": layer_facts(fitted.layer, provenance),
                 "certificate": asdict(fitted.certificate),
                 "map": map,
                 "incoherence": {name: asdict(profile) for name, profile in profiles.items()},
@@ -109,14 +113,16 @@ class FitCommand:
                 "steps": fitted.steps,
                 "seconds": fitted.seconds,
                 "trace": [asdict(look) | {"margin": look.margin} for look in fitted.trace],
+                "one_head": one_head,
                 "written": written,
             },
             shown=[
                 *shown_certificate(fitted.certificate),
                 pairs_table([("fitted", _effort(fitted)), *shown_profiles(profiles)]),
+                *shown_notes(sentence),
                 *shown_files(written),
             ],
-            yes=fitted.certificate.holds,
+            yes=fitted.certificate.holds_in(self.precision),
         )
 
     def _fitted(self, problem: Problem, options: FitOptions) -> FitResult:
@@ -147,19 +153,23 @@ class FitCommand:
         from manyheads.cli.render.layer_table import layer_facts, shown_certificate, shown_trials
 
         found = self._found(problem, length, map)
-        written = self.files.write(problem, found.layer, self._provenance())
+        provenance = self._provenance() | (found.certificate.record() if found.certificate else {})
+        written = self.files.write(problem, found.layer, provenance)
+        one_head, sentence = self._one_head(problem, self.heads or 0, held=found.layer is not None)
         return Answer(
             facts={
-                "layer": found.layer and layer_facts(found.layer, self._provenance()),
+                "layer": found.layer and layer_facts(found.layer, provenance),
                 "certificate": found.certificate and asdict(found.certificate),
                 "map": map,
                 "trials": [asdict(trial) | {"key_budget": trial.key_budget} for trial in found.trials],
                 "seconds": found.seconds,
+                "one_head": one_head,
                 "written": written,
             },
             shown=[
                 *shown_trials(found, by_margin=self.key_budget is not None),
                 *(shown_certificate(found.certificate) if found.certificate else []),
+                *shown_notes(sentence),
                 *shown_files(written),
             ],
             yes=found.layer is not None,
@@ -182,6 +192,22 @@ class FitCommand:
                 return best_split(problem, key_budget=self.key_budget, options=options)
             return smallest_fit(problem, max_budget=self.max_key_budget, heads=self.heads, options=options)
 
+    def _one_head(self, problem: Problem, heads: int, *, held: bool) -> tuple[dict[str, object] | None, list[str]]:
+        """Where one head was fitted, or heads under sum, and nothing holds: whether anything can hold the graph.
+
+        Args:
+            problem: The graph and the embedding.
+            heads: Of the layers that were fitted; 0 for several numbers of heads.
+            held: Whether a layer holds the graph.
+        """
+        from manyheads.cli.render.exclusion_table import beside, is_one_form
+        from manyheads.layer.rules import rule_named
+
+        if held or not is_one_form(rule := rule_named(self.rule), heads):
+            return None, []
+        facts, sentence = beside(problem, rule, vars(self.problem))
+        return facts, [sentence]
+
     def _options(
         self,
         problem: Problem,
@@ -202,6 +228,7 @@ class FitCommand:
             time_limit=self.time_limit,
             rule=rule_named(self.rule),
             context_length=length,
+            precision=self.precision,
             map=map,
             descent=replace(descent, steps=self.steps or descent.steps),
             workers=self.workers,
@@ -217,6 +244,8 @@ class FitCommand:
 
     def _check(self) -> None:
         """Refuse options that do not go together, and numbers out of range."""
+        from manyheads.layer.rules import SUM, rule_named
+
         shape_given = self.heads is not None or self.key_width is not None
         searching = self.smallest or self.key_budget is not None
         if self.smallest and self.key_budget is not None:
@@ -233,6 +262,11 @@ class FitCommand:
             raise InputError("--smallest and --key-budget try until their time is up: --restarts does not go with them")
         if self.warm_start is not None and shape_given:
             raise InputError("--warm-start keeps the shape of its layer: --heads and --key-width do not go with it")
+        if rule_named(self.rule) is SUM:
+            raise InputError(
+                "fit makes layers of the rule max or softmax, not 'sum': heads under sum add up to one head, and "
+                "`manyheads exclude --rule sum` decides whether any number of them can hold the graph"
+            )
 
 
 def _effort(fitted: FitResult) -> str:

@@ -48,7 +48,7 @@ class HeadsCommand:
             from manyheads.drawing.style import save
 
             title = f"{block.embedding}, m = {block.run.items}, {in_heads(block.run.heads, block.run.key_width)}"
-            written += save(draw_heads(work, title=title), self.picture)
+            written += save(draw_heads(work, title=title), self.picture, force=self.force)
         facts = {
             "run": block.run.id,
             "embedding": block.embedding,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -21,7 +20,7 @@ from manyheads.cli.options.option_types import (
     open_workers,
     require_ending,
 )
-from manyheads.cli.render.answer import Answer, shown_files, shown_notes
+from manyheads.cli.render.answer import Answer, say, shown_files, shown_notes
 from manyheads.errors import InputError
 from manyheads.machine import cores
 
@@ -106,7 +105,8 @@ class PaperCommand:
             self._check_torch(names, scale)
         if self.what == ("claims",) or self.claim is not None:
             found = verdicts(shown, self._rows(names, shown, scale, chosen), scale)
-            return Answer({"claims": claim_facts(found)}, shown_verdicts(found), yes=True)
+            sound = all(verdict.outcome != "failed" for verdict in found)
+            return Answer({"claims": claim_facts(found)}, shown_verdicts(found), yes=sound)
         self._check_outputs(page)
         earlier = earlier_exhibits(self.output / page.NAME, page.PICTURES, without=shown)
         rows = self._rows(names, (*shown, *earlier), scale, chosen)
@@ -149,7 +149,7 @@ class PaperCommand:
     def _rows(self, names: Sequence[str], shown: Sequence[str], scale: Scale, chosen: BlockSelection) -> Rows:
         """The rows of the shown exhibits, after the missing runs of the named ones were trained."""
         from manyheads.block.block_run import BlockRun
-        from manyheads.cli.render.progress import progress
+        from manyheads.cli.render.progress import progress, tell
         from manyheads.papers import exhibit_named, read_rows
         from manyheads.papers.reproduction import known_rows, measure_rows, missing_runs
         from manyheads.papers.trial import TORCH_WORK
@@ -159,14 +159,16 @@ class PaperCommand:
             return read_rows(self.from_rows)
         if self.what == ("claims",):
             with Store.read(self.store) as store:
+                tell(store.state.notes, self.store)
                 return known_rows(shown, store, scale)
         # Torch holds Python's lock between its kernels, so its runs need processes in place of threads.
         apart = all(exhibit_named(name).work <= TORCH_WORK for name in names)
         with open_workers(self.workers, self.dask, in_processes=apart) as workers, Store.write(self.store) as store:
+            tell(store.state.notes, self.store)
             rows = known_rows(names, store, scale)
             missing = missing_runs(names, rows, scale)
             known, total = len(rows), len(rows) + len(missing)
-            print(f"{known:,} of {total:,} runs are stored, {len(missing):,} are left", file=sys.stderr)
+            say(f"{known:,} of {total:,} runs are stored, {len(missing):,} are left")
             blocks = [run for run in missing if isinstance(run, BlockRun)]
             trainers = self.blocks.trainers(chosen, blocks)
             self.blocks.tell_cost(blocks, workers.slots)
@@ -180,7 +182,10 @@ class PaperCommand:
                         workers=workers,
                         progress=lambda state: report(state.done, state.total),
                     )
-                    return known_rows(shown, store, scale).joined(made)
+                    rows = known_rows(shown, store, scale).joined(made)
+                    if rows.failures and not len(rows):
+                        raise InputError(f"no answer: {_failures(rows)}")
+                    return rows
             except KeyboardInterrupt:
                 rows = known_rows(names, store, scale)
                 total = len(rows) + len(missing_runs(names, rows, scale))
@@ -217,7 +222,7 @@ class PaperCommand:
             return
         told = f"{', '.join(lacking)}: torch is not installed (pip install 'manyheads[torch]')"
         if self.claim is None and set(self.what) <= {CAPACITY.word, BEYOND.word}:
-            print(f"note: incomplete without torch: {told}", file=sys.stderr)
+            say(f"note: incomplete without torch: {told}")
         else:
             raise InputError(f"nothing was run for {told}")
 
@@ -244,9 +249,9 @@ class PaperCommand:
 
     def _check_outputs(self, page: ModuleType) -> None:
         """Refuse files that cannot be written before the work, which may take hours."""
-        from manyheads.files.atomic_files import check_writable, trial_directory
+        from manyheads.files.atomic_files import check_writable, new_directory
 
-        with trial_directory(self.output / page.PICTURES):
+        with new_directory(self.output / page.PICTURES):
             check_writable(self.output / page.NAME, force=True)
             if self.save_rows is not None:
                 check_writable(self.save_rows, force=self.force)
@@ -270,32 +275,34 @@ class PaperCommand:
         self, asked: Sequence[str], earlier: Sequence[str], rows: Rows, scale: Scale, page: ModuleType
     ) -> Answer:
         from manyheads.cli.render.paper_table import exhibit_facts, shown_captions, shown_verdicts
-        from manyheads.files.atomic_files import write_whole
-        from manyheads.papers import needed, verdicts, write_rows
+        from manyheads.files.atomic_files import new_directory, write_together
+        from manyheads.papers import needed, verdicts
         from manyheads.papers.exhibit import EXHIBITS
         from manyheads.papers.reproduction import draw_pictures, report
+        from manyheads.papers.rows import pack_rows
 
         kept = [name for name in earlier if rows.of(needed([name], scale, rows))]
         names = [name for name in EXHIBITS if name in {*asked, *kept}] if kept else asked
         made = report(names, rows, scale, origin=self._origin(names if kept else self.what))
-        notes = _lost(earlier, kept, self.output / page.NAME)
         mine = replace(
             made,
             exhibits=tuple(one for one in made.exhibits if one.name in asked),
             verdicts=tuple(verdicts(asked, rows, scale)),
         )
         pictures = draw_pictures(mine, self.output / page.PICTURES, added=self._added(), source=str(self.add))
-        text = self.output / page.NAME
-        write_whole(text, page.page(made).encode(), force=True)
-        written = [*pictures, text]
+        files = pictures | {self.output / page.NAME: page.page(made).encode(errors="backslashreplace")}
+        always = set(files)
         if self.save_rows is not None:
-            write_rows(self.save_rows, rows, needed(asked, scale, rows), force=self.force)
-            written.append(self.save_rows)
+            files[self.save_rows] = pack_rows(rows, needed(asked, scale, rows))
+        with new_directory(self.output / page.PICTURES):
+            write_together(files, force=self.force or always)
         claims = shown_verdicts(mine.verdicts) if mine.verdicts else []
+        failed = [_failures(rows)] if rows.failures else []
+        notes = [*failed, *_lost(earlier, kept, self.output / page.NAME)]
         return Answer(
-            facts=exhibit_facts(mine, pictures),
-            shown=[*claims, *shown_captions(mine), *shown_notes(notes), *shown_files(written)],
-            yes=True,
+            facts=exhibit_facts(mine, [*pictures]) | {"failed": len(rows.failures)},
+            shown=[*claims, *shown_captions(mine), *shown_notes(notes), *shown_files(files)],
+            yes=not failed,
         )
 
     def _list(self, names: Sequence[str], scale: Scale) -> Answer:
@@ -333,3 +340,9 @@ def _lost(earlier: Sequence[str], kept: Sequence[str], path: Path) -> list[str]:
     """A note on exhibits that the page showed and that have no rows in this store at this scale."""
     lost = [name for name in earlier if name not in kept]
     return [f"{path} no longer shows {', '.join(lost)}: there are no rows of them here"] if lost else []
+
+
+def _failures(rows: Rows) -> str:
+    """How many runs failed, and the reason of the first of them."""
+    first = next(iter(rows.failures.values()))
+    return f"{len(rows.failures)} runs failed ({first}); `manyheads results --status failed` lists them"

@@ -142,7 +142,7 @@ def open_workers(workers: int | None, dask_address: str | None, *, in_processes:
 
 @dataclass(frozen=True, kw_only=True)
 class Outputs:
-    """Files to write, each whole or not at all."""
+    """Files to write, all of them or none."""
 
     output: Output = None
     """Where to write the layer (.safetensors). It is written for every verdict."""
@@ -175,19 +175,17 @@ class Outputs:
         Returns:
             The files that were written.
         """
-        from manyheads.files import write_embedding, write_graph, write_layer
+        from manyheads.files import pack_embedding, pack_graph, pack_layer, write_together
 
-        written = []
+        files: dict[Path, bytes] = {}
         if self.output is not None and layer is not None:
-            write_layer(self.output, layer, provenance=provenance, force=self.force)
-            written.append(self.output)
+            files[self.output] = pack_layer(layer, provenance=provenance)
         if self.save_graph is not None:
-            write_graph(self.save_graph, problem.graph, force=self.force)
-            written.append(self.save_graph)
+            files[self.save_graph] = pack_graph(self.save_graph, problem.graph)
         if self.save_embedding is not None:
-            write_embedding(self.save_embedding, problem.rows, force=self.force)
-            written.append(self.save_embedding)
-        return written
+            files[self.save_embedding] = pack_embedding(self.save_embedding, problem.rows)
+        write_together(files, force=self.force)
+        return list(files)
 
 
 def require_ending(option: str, path: Path | None, allowed: tuple[str, ...]) -> None:

@@ -17,6 +17,7 @@ from manyheads.planning import AdviceCheck, Plan, Promise, RelationsThatFit, Wid
 from manyheads.planning.guarantee import ROWS
 from manyheads.planning.model_audit import REACH, Audit, WeightGeometry
 from manyheads.problem.graph_kinds import RELATION_SLOPE
+from manyheads.text import shown_text
 
 NO_ASSUMPTION = "any real weights, no assumption"
 
@@ -199,7 +200,7 @@ def shown_audit(report: Audit) -> list[RenderableType]:
         lost = f"costs {report.sharing_loss:.0%} of the relations and saves {saved:.0%} of the keys"
         rows.append(("sharing", f"{shape.heads // shape.groups} query heads a key head {lost}, by the law"))
     rows += [("source", model.source), ("reach", REACH)]
-    return [Text(model.name, style="bold"), pairs_table(rows)]
+    return [Text(shown_text(model.name), style="bold"), pairs_table(rows)]
 
 
 def shown_geometry(architecture: Architecture, geometry: WeightGeometry) -> list[RenderableType]:

@@ -20,6 +20,7 @@ from manyheads.layer.layer import Layer
 from manyheads.problem.graph import Graph
 from manyheads.problem.incoherence import IncoherenceProfile
 from manyheads.problem.problem import Problem
+from manyheads.text import shown_text
 
 COLOURS = {"holds": "bold green", "refuted": "bold red", "not proved": "bold yellow"}
 THRESHOLD_NAMES = {"paper": "the paper's", "best": "the best"}
@@ -27,7 +28,7 @@ THRESHOLD_NAMES = {"paper": "the paper's", "best": "the best"}
 
 def shown_certificate(certificate: Certificate) -> list[RenderableType]:
     """The verdict, and below it its evidence."""
-    headline = Text(f"{certificate.verdict}: {certificate.reason}")
+    headline = Text(shown_text(f"{certificate.verdict}: {certificate.reason}"))
     headline.stylize(COLOURS[certificate.verdict], 0, len(certificate.verdict))
     return [headline, pairs_table(certificate.rows())]
 

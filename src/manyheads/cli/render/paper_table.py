@@ -18,6 +18,7 @@ from manyheads.papers.paper_page import tally
 from manyheads.papers.publication import exhibit_points, row_records
 from manyheads.papers.reproduction import Reproduction
 from manyheads.sweep.store.table_export import export
+from manyheads.text import shown_text
 
 
 def shown_verdicts(verdicts: Sequence[Verdict]) -> list[RenderableType]:
@@ -27,7 +28,7 @@ def shown_verdicts(verdicts: Sequence[Verdict]) -> list[RenderableType]:
         table.add_column(heading, overflow="fold", no_wrap=heading == "exhibit")
     for one in verdicts:
         cells = (one.claim, exhibits.get(one.claim, ""), one.says, one.measured or one.why, one.outcome)
-        table.add_row(*map(Text, cells))
+        table.add_row(*(Text(shown_text(cell)) for cell in cells))
     return [table, Text(tally(verdicts))]
 
 
@@ -39,7 +40,11 @@ def claim_facts(verdicts: Sequence[Verdict]) -> list[dict[str, object]]:
 
 def shown_captions(made: Reproduction) -> list[RenderableType]:
     """The captions of the exhibits that judge no claim: they have no line in the table of claims."""
-    return [Text(f"{one.title}. {one.caption}\n") for one in made.exhibits if not one.exhibit.judges_claims]
+    return [
+        Text(shown_text(f"{one.title}. {one.caption}", most=5_000) + "\n")
+        for one in made.exhibits
+        if not one.exhibit.judges_claims
+    ]
 
 
 def exhibit_facts(made: Reproduction, pictures: Sequence[Path]) -> dict[str, object]:

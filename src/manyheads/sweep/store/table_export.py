@@ -13,6 +13,7 @@ from typing import Any
 from manyheads.errors import InputError
 from manyheads.files.atomic_files import write_whole
 from manyheads.sweep.store.record import Record
+from manyheads.text import cell_text
 
 ENDINGS = (".csv", ".jsonl", ".parquet")
 
@@ -62,9 +63,12 @@ def _names(rows: Sequence[Mapping[str, object]]) -> list[str]:
 
 def _csv(rows: Sequence[Mapping[str, object]]) -> str:
     text = io.StringIO()
-    writer = csv.DictWriter(text, fieldnames=_names(rows), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
+    names = _names(rows)
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(map(cell_text, names))
+    writer.writerows(
+        [cell_text(cell) if isinstance(cell := row.get(name), str) else cell for name in names] for row in rows
+    )
     return text.getvalue()
 
 
