@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from operator import attrgetter
 
 import matplotlib as mpl
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
@@ -188,10 +189,10 @@ def mark_points(
     """Stars with error bars on a finished panel, named in its legend."""
     if x:
         axes.errorbar(x, y, yerr=errors, fmt="*", color=BLACK, markersize=11, capsize=3, elinewidth=1, label=label)
-        old = axes.get_legend()
-        known = (
-            {} if old is None else dict(zip((t.get_text() for t in old.get_texts()), old.legend_handles, strict=True))
-        )
+        known: dict[str, Artist] = {}
+        if (old := axes.get_legend()) is not None:  # its handles may be of other axes
+            handles = [handle for handle in old.legend_handles if handle is not None]
+            known = dict(zip((text.get_text() for text in old.get_texts()), handles, strict=True))
         known |= {str(name): handle for handle, name in zip(*axes.get_legend_handles_labels(), strict=True)}
         axes.legend(list(known.values()), list(known), loc="upper left")
 

@@ -88,7 +88,7 @@ class Exhibit:
             nothing.
         points: Makes the points of the picture as records; None: the means over the seeds of its runs.
         claim_runs: By the number of a claim, the runs that its verdict needs; a claim that is absent needs all runs.
-        mark: Draws capacities of another store into the picture, and returns how many; None if it cannot.
+        mark: Draws capacities of another store into the picture, under a name; None if it cannot.
     """
 
     title: str
@@ -103,7 +103,7 @@ class Exhibit:
     hours: bool = False
     points: Callable[[Rows, Scale], list[dict[str, object]]] | None = None
     claim_runs: Mapping[str, Callable[[Scale], Sequence[Storable]]] = field(default_factory=dict)
-    mark: Callable[[Figure, Sequence[StoredProblem], str], int] | None = None
+    mark: Callable[[Figure, Sequence[StoredProblem], str], None] | None = None
 
     @property
     def judges_claims(self) -> bool:
@@ -183,6 +183,8 @@ def exhibit_named(name: str) -> Exhibit:
     """
     if name not in EXHIBITS and name.startswith(CLAIM):
         return _claim_alone(name.removeprefix(CLAIM))
+    if re.fullmatch(r"R?[0-9]+[a-z]?", name):
+        raise InputError(f"'{name}' is the number of a claim: run it with --claim {name}")
     if name not in EXHIBITS:
         near = difflib.get_close_matches(name, EXHIBITS, n=1)
         hint = f" (did you mean {near[0]}?)" if near else ""

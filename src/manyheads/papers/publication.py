@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING
+from typing import Any
 
 from manyheads.errors import InputError
 from manyheads.papers.effort import Scale
@@ -14,9 +14,6 @@ from manyheads.papers.exhibit import CLAIM, COLLECTIONS, EXHIBITS, exhibit_named
 from manyheads.papers.rows import Row, Rows, read_rows
 from manyheads.papers.verdict import Verdict
 from manyheads.sweep.store.table_export import run_columns
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 FILES = ("paper.jsonl.gz", "head-count.jsonl.gz")
 FOLDERS = (Path(__file__).parents[3] / "docs" / "data", Path(__file__).parents[1] / "data")  # source tree, wheel
@@ -133,14 +130,14 @@ class PaperAnswer:
     verdicts: tuple[Verdict, ...]
 
     @property
-    def frame(self) -> DataFrame:
+    def frame(self) -> Any:
         """The points as a pandas table.
 
         Raises:
             InputError: pandas is not installed.
         """
         try:
-            from pandas import DataFrame
+            from pandas import DataFrame  # type: ignore[import-untyped]
         except ImportError:
             raise InputError("a frame needs pandas: pip install pandas; `points` has the same records") from None
         return DataFrame(list(self.points))

@@ -9,8 +9,10 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from manyheads.capacity import StoredProblem
+from manyheads.capacity import Goal, StoredProblem, stored_problems
 from manyheads.drawing.style import GREY, pack_picture
+from manyheads.errors import InputError
+from manyheads.layer.rules import MAX
 from manyheads.papers.effort import Scale
 from manyheads.papers.exhibit import Exhibit, exhibit_named, needed, verdicts
 from manyheads.papers.rows import Rows, stored_rows
@@ -146,6 +148,26 @@ def report(names: Sequence[str], rows: Rows, scale: Scale, *, origin: Origin = O
             caption = one.caption(rows, scale) if done else "Not run."
             reports.append(ExhibitReport(name, one.title, caption, len(runs), done))
     return Reproduction(scale, tuple(reports), tuple(verdicts(names, rows, scale)), rows, origin)
+
+
+def problems_of(path: Path) -> list[StoredProblem]:
+    """The problems of a store that have a D_K* under the rule max, for `draw_pictures`.
+
+    Args:
+        path: The store.
+
+    Returns:
+        The problems, with thresholds for a mean F1 of 0.99.
+
+    Raises:
+        InputError: There is no store, or no such problem in it.
+    """
+    with Store.read(path) as store:
+        found = stored_problems(store.records(), Goal())
+    works = [one for one in found if one.measured is not None and one.fields["rule"] == MAX.name]
+    if not works:
+        raise InputError(f"{path} has no capacity to draw: see `manyheads results --capacity --store {path}`")
+    return works
 
 
 def draw_pictures(

@@ -71,7 +71,7 @@ class PaperCommand:
     export: File = None
     """With `rows`: write every row with the fields of its run to this file: .csv, .jsonl or .parquet."""
     add: File = None
-    """Draw the capacities of this store, as `results --capacity` shows them, into fig3, fig4 and fig10."""
+    """Draw the capacities of this store (`results --capacity`) into fig3, fig10 and, if m = 8·d_model, fig4."""
     force: Flag = False
     """Overwrite the file of --save-rows or --export if it exists; page and pictures are always overwritten."""
     output: Annotated[Path, tyro.conf.arg(metavar="DIRECTORY", aliases=("-o",))] = Path("paper-output")
@@ -89,6 +89,7 @@ class PaperCommand:
         from manyheads.papers.exhibit import VERBS, shared_page
         from manyheads.papers.paper_page import earlier_exhibits
         from manyheads.papers.publication import published
+        from manyheads.papers.reproduction import problems_of
 
         names, shown = self._names()
         self.blocks.check(shown if self.what[0] in VERBS else names)
@@ -108,10 +109,11 @@ class PaperCommand:
             sound = all(verdict.outcome != "failed" for verdict in found)
             return Answer({"claims": claim_facts(found)}, shown_verdicts(found), yes=sound)
         self._check_outputs(page)
+        added = [] if self.add is None else problems_of(self.add)
         earlier = earlier_exhibits(self.output / page.NAME, page.PICTURES, without=shown)
         rows = self._rows(names, (*shown, *earlier), scale, chosen)
         asked = (*shown, *self._also_complete(shown, rows, scale))
-        return self._present(asked, [name for name in earlier if name not in asked], rows, scale, page)
+        return self._present(asked, [name for name in earlier if name not in asked], rows, scale, page, added)
 
     def _names(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The exhibits that are run, and those that are shown: also those that take hours, if they have rows.
@@ -195,9 +197,8 @@ class PaperCommand:
                 ) from None
 
     def _check_options(self) -> None:
-        """Refuse options that the chosen words do not use, and files that cannot be written or read."""
+        """Refuse --export without `rows`, and a file that cannot be written."""
         from manyheads.files import check_writable
-        from manyheads.files.door import exists
         from manyheads.sweep.store.table_export import ENDINGS
 
         if self.export is not None:
@@ -205,8 +206,6 @@ class PaperCommand:
                 raise InputError("--export writes the published rows: say `manyheads paper rows --export FILE`")
             require_ending("--export", self.export, tuple(ENDINGS))
             check_writable(self.export, force=self.force)
-        if self.add is not None and not exists(self.add):
-            raise InputError(f"there is no store at {self.add}: --add takes the store of `manyheads measure`")
 
     def _check_torch(self, names: Sequence[str], scale: Scale) -> None:
         """Say which exhibits lack torch; refuse them unless they are a part of all or beyond.
@@ -225,16 +224,6 @@ class PaperCommand:
             say(f"note: incomplete without torch: {told}")
         else:
             raise InputError(f"nothing was run for {told}")
-
-    def _added(self) -> list[StoredProblem]:
-        """The problems of the store of --add, by the rule max."""
-        from manyheads.capacity import Goal, stored_problems
-        from manyheads.sweep import Store
-
-        if self.add is None:
-            return []
-        with Store.read(self.add) as store:
-            return stored_problems(store.records(), Goal())
 
     def _also_complete(self, shown: Sequence[str], rows: Rows, scale: Scale) -> list[str]:
         """With `all`: the other exhibits of the same page whose rows are all in the file of rows."""
@@ -272,7 +261,13 @@ class PaperCommand:
         return Origin(rows, shlex.join(words))
 
     def _present(
-        self, asked: Sequence[str], earlier: Sequence[str], rows: Rows, scale: Scale, page: ModuleType
+        self,
+        asked: Sequence[str],
+        earlier: Sequence[str],
+        rows: Rows,
+        scale: Scale,
+        page: ModuleType,
+        added: Sequence[StoredProblem],
     ) -> Answer:
         from manyheads.cli.render.paper_table import exhibit_facts, shown_captions, shown_verdicts
         from manyheads.files.atomic_files import new_directory, write_together
@@ -289,7 +284,7 @@ class PaperCommand:
             exhibits=tuple(one for one in made.exhibits if one.name in asked),
             verdicts=tuple(verdicts(asked, rows, scale)),
         )
-        pictures = draw_pictures(mine, self.output / page.PICTURES, added=self._added(), source=str(self.add))
+        pictures = draw_pictures(mine, self.output / page.PICTURES, added=added, source=str(self.add))
         files = pictures | {self.output / page.NAME: page.page(made).encode(errors="backslashreplace")}
         always = set(files)
         if self.save_rows is not None:

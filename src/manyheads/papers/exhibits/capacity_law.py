@@ -89,13 +89,12 @@ def draw_law(rows: Rows, scale: Scale) -> Figure:
     return figure
 
 
-def mark_law(figure: Figure, problems: Sequence[StoredProblem], name: str) -> int:
-    """Draw measured D_K* against m'·log2 m/d_model into Figure 3; returns their number."""
+def mark_law(figure: Figure, problems: Sequence[StoredProblem], name: str) -> None:
+    """Draw measured D_K* against m'·log2 m/d_model into Figure 3."""
     shown = [(one.threshold, at) for one in problems if (at := one.measured) is not None]
     x = [at.relations * math.log2(at.items) / at.d_model for _, at in shown]
     errors = budget_errors([one for one, _ in shown])
     mark_points(figure.axes[0], x, [at.key_budget for _, at in shown], errors=errors, label=name)
-    return len(shown)
 
 
 def caption_law(rows: Rows, scale: Scale) -> str:
@@ -183,17 +182,16 @@ def draw_diagonal(rows: Rows, scale: Scale) -> Figure:
     return figure
 
 
-def mark_diagonal(figure: Figure, problems: Sequence[StoredProblem], name: str) -> int:
-    """Draw measured D_K* of problems with m'/d_model = 8 into Figure 4, between its places; returns their number."""
+def mark_diagonal(figure: Figure, problems: Sequence[StoredProblem], name: str) -> None:
+    """Draw measured D_K* of problems with m'/d_model = 8 into Figure 4, between its places."""
     measured = [(one.threshold, at) for one in problems if (at := one.measured) is not None]
     shown = [(one, at) for one, at in measured if at.relations == at.items == 8 * at.d_model]
     axes = figure.axes[0]
     if not shown or not len(axes.get_xticks()):
-        return 0
+        return
     first = int(axes.get_xticklabels()[0].get_text().split()[0])  # items at place 0; they double from place to place
     x, errors = [math.log2(at.items / first) for _, at in shown], budget_errors([one for one, _ in shown])
     mark_points(axes, x, [at.key_budget for _, at in shown], errors=errors, label=name)
-    return len(shown)
 
 
 def caption_diagonal(rows: Rows, scale: Scale) -> str:

@@ -135,12 +135,11 @@ def draw_by_compression(rows: Rows, scale: Scale) -> Figure:
     return figure
 
 
-def mark_compression(figure: Figure, problems: Sequence[StoredProblem], name: str) -> int:
-    """Draw measured h* against m'/d_model into Figure 10; returns their number."""
+def mark_compression(figure: Figure, problems: Sequence[StoredProblem], name: str) -> None:
+    """Draw measured h* against m'/d_model into Figure 10."""
     shown = [(one.threshold, at) for one in problems if (at := one.measured) is not None]
     x, y = [at.relations / at.d_model for _, at in shown], [at.heads for _, at in shown]
     mark_points(figure.axes[0], x, y, errors=head_errors([one for one, _ in shown]), label=name)
-    return len(shown)
 
 
 def caption_by_compression(rows: Rows, scale: Scale) -> str:
