@@ -184,7 +184,7 @@ def draw_curve(
 
 
 def mark_points(
-    axes: Axes, x: Sequence[float], y: Sequence[float], *, errors: Sequence[Sequence[int]], label: str
+    axes: Axes, x: Sequence[float], y: Sequence[int], *, errors: Sequence[Sequence[int]], label: str
 ) -> None:
     """Stars with error bars on a finished panel, named in its legend."""
     if x:

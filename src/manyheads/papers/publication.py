@@ -143,22 +143,26 @@ class PaperAnswer:
         return DataFrame(list(self.points))
 
 
-def paper(name: str | None = None, *, claim: str | int | None = None, rows: Rows | None = None) -> PaperAnswer:
+def paper(
+    name: str | None = None,
+    *,
+    claim: str | int | None = None,
+    rows: Rows | None = None,
+    scale: Scale | None = None,
+) -> PaperAnswer:
     """An exhibit or a claim of the papers, by the published rows. Nothing is trained.
 
     Args:
         name: An exhibit such as "fig3", or "all", "beyond", "retrieval"; None with a claim.
         claim: The number of a claim such as 6 or "18b"; None with a name.
         rows: Other rows of the same runs; None: the published rows.
+        scale: The effort of the runs; None: the paper's.
 
     Returns:
         Captions, points and verdicts.
 
     Raises:
         InputError: The name or the claim is unknown, or not exactly one of the two is given.
-
-    >>> paper(claim=6).verdicts[0].outcome
-    'reproduced'
     """
     if (name is None) == (claim is None):
         raise InputError('name one exhibit or one claim, for example paper("fig3") or paper(claim=6)')
@@ -166,7 +170,7 @@ def paper(name: str | None = None, *, claim: str | int | None = None, rows: Rows
     names: tuple[str, ...] = (f"{CLAIM}{claim}",) if name is None else (name,)
     if name in collections:
         names = (*exhibit_names(collections[name]), *exhibit_names(collections[name], hours=True))
-    known, scale = published() if rows is None else rows, Scale()
+    known, scale = published() if rows is None else rows, scale or Scale()
     chosen = [exhibit_named(one) for one in names]
     return PaperAnswer(
         names,
