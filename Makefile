@@ -38,6 +38,7 @@ test-long: $(VENV)/.dev ## what is long and changes rarely: sanitizers, the whee
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/clang-format --dry-run -Werror native/*/*.cpp native/*/*.hpp
 
 types: $(VENV)/.dev
 	$(BIN)/mypy

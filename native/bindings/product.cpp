@@ -13,8 +13,7 @@ namespace {
 
 template <class T> using Matrix = nb::ndarray<T, nb::ndim<2>, nb::device::cpu>;
 
-template <class T>
-void multiply(const Matrix<const T> &left, const Matrix<const T> &right, const Matrix<T> &out) {
+template <class T> void multiply(const Matrix<const T> &left, const Matrix<const T> &right, const Matrix<T> &out) {
     constexpr int W = WIDTH<T>;
     const int rows = static_cast<int>(left.shape(0)), inner = static_cast<int>(left.shape(1)), columns = static_cast<int>(right.shape(1));
     require(right.shape(0) == left.shape(1), "left has another width than right has rows");

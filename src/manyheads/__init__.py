@@ -1,9 +1,8 @@
 """How many relations can one attention layer hold, and into how many heads should its key budget be split?"""
 
-from typing import TYPE_CHECKING
-
 from manyheads.lazy import on_demand
 
+TYPE_CHECKING = False  # `typing` takes longer to import than this module
 if TYPE_CHECKING:
     from manyheads import construct as construct
     from manyheads.block import BlockOutcome as BlockOutcome

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 
-TYPE_CHECKING = False  # `typing` takes longer to import than this module
+TYPE_CHECKING = False  # the imports of `typing` and `signal` take time, in which Ctrl-C would be a traceback
 if TYPE_CHECKING:
+    import signal
     from types import FrameType, TracebackType
+else:
+    import _signal as signal  # the compiled part of `signal`
 
 INTERRUPTED = 130  # the exit code after Ctrl-C
 IMPORTS = "<frozen importlib._bootstrap>"

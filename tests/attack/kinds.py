@@ -109,7 +109,7 @@ def below_the_checksum(content: bytes, rng: np.random.Generator) -> bytes:
     return f"# sha256: {hashlib.sha256(damaged).hexdigest()}\n".encode() + damaged
 
 
-def _has_checksum(content: bytes) -> bool:
+def _has_format(content: bytes) -> bool:
     try:
         return FORMAT.encode() in gzip.decompress(content)
     except (OSError, EOFError, zlib.error):
@@ -200,8 +200,8 @@ KINDS = (
     Kind("ranking.txt", lambda path: path.write_text("7\n10\n3\n"), read_ranking),
     Kind("tokenizer.json", write_tokenizer, _count_tokens),
     Kind("corpus.txt", lambda path: path.write_text(TEXT * 5), _count_text),
-    Kind("rows.jsonl.gz", _write_rows, read_rows, _has_checksum),
-    Kind("rows.jsonl.gz", _write_rows, read_rows, _has_checksum, damage=in_the_gzip),
+    Kind("rows.jsonl.gz", _write_rows, read_rows, _has_format),
+    Kind("rows.jsonl.gz", _write_rows, read_rows, _has_format, damage=in_the_gzip),
 )
 
 

@@ -220,7 +220,7 @@ class TestRows:
         monkeypatch.setattr(Store, "records", lambda *_, **__: [row])
         monkeypatch.setattr(Store, "counts", lambda *_: {text: 1})
         show(["results"], capsys)
-        show(["results", "--capacity"], capsys)
+        assert UNSAFE.search(refused(["results", "--capacity"], capsys)) is None  # no such kind of graph
         show(["results", "-o", "a.csv"], capsys)
         with open("a.csv", newline="") as file:
             cells = [cell for line in csv.reader(file) for cell in line]

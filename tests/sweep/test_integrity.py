@@ -12,7 +12,8 @@ from support.sabotage import tiny
 from manyheads import InputError
 from manyheads.cli import main
 from manyheads.sweep import Record, Store, sweep, threads
-from manyheads.sweep.store.integrity import COLUMNS, row_checksum
+from manyheads.sweep.store.integrity import row_checksum
+from manyheads.sweep.store.record import COLUMNS
 
 
 @pytest.fixture

@@ -179,7 +179,7 @@ def test_a_file_system_without_locks_is_reported(tmp_path: Path, monkeypatch: py
     def refuse(*_: object) -> None:
         raise OSError(37, "No locks available")
 
-    monkeypatch.setattr(lock_module.fcntl, "fcntl", refuse)
+    monkeypatch.setattr("manyheads.sweep.store.lock.fcntl.fcntl", refuse)
     with pytest.raises(InputError, match="cannot be locked: No locks available"):
         Store.write(tmp_path / "s.db")
     assert os.listdir(tmp_path) == []

@@ -7,6 +7,7 @@ import json
 import math
 import random
 import sqlite3
+import struct
 import subprocess
 import sys
 import time
@@ -296,6 +297,19 @@ def test_what_a_killed_writer_left_half_done_is_undone(tmp_path: Path, open_it: 
     with open_it(path) as store:
         assert [found.error for found in store.records()] == [None] * 50
         assert store._connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def test_a_store_whose_maker_was_killed_is_empty(tmp_path: Path) -> None:
+    """The header has the version of the schema already, and the journal takes it back."""
+    path = tmp_path / "s.db"
+    Store.write(path).close()
+    # magic, pages in the journal, nonce, pages of the database before, size of a sector, size of a page
+    header = bytes.fromhex("d9d505f920a163d7") + struct.pack(">iIIII", 0, 1, 0, 512, 4096)
+    (tmp_path / "s.db-journal").write_bytes(header.ljust(512, b"\0"))
+    with Store.read(path) as store:
+        assert store.records() == []
+    with Store.write(path) as store:
+        store.add([record()])
 
 
 def multiply(store: Store, count: int) -> None:

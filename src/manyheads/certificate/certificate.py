@@ -124,7 +124,7 @@ class Certificate:
         """
         return self.holds and self.precisions.get(precision, precision == "float64")
 
-    def record(self) -> dict[str, str]:
+    def record(self) -> dict[str, str | int]:
         """The number types in which the certificate holds, for the provenance of a layer's file."""
         return {"proved": ", ".join(name for name in ("float64", *self.precisions) if self.holds_in(name))}
 

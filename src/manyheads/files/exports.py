@@ -122,7 +122,7 @@ def pack_proof(layer: Layer, problem: Problem, certificate: Certificate) -> byte
         sources=problem.graph.sources,
         targets=problem.graph.targets,
         context_lengths=np.array(certificate.context_lengths or (), dtype=np.int64),
-        claims=np.array(certificate.record()["proved"].split(", ")),
+        claims=np.array(str(certificate.record()["proved"]).split(", ")),
     )
     return packed.getvalue()
 

@@ -49,8 +49,8 @@ FAMILIES = ("permutation", "regular:2", "regular:4")
 PLACES = (
     *(Place(family, family, items) for items in SIZES for family in FAMILIES),
     Place("large", "permutation", 1024, seeds=1, seconds=900),
-    Place("large", "permutation", 4096, seeds=1, seconds=2400, dimensions=(192, 224)),
-    Place("large", "permutation", 2048, seeds=1, seconds=1800, dimensions=(128, 148, 134, 144, 136, 142, 138, 140)),
+    Place("large", "permutation", 2048, seeds=1, seconds=1800, dimensions=(128, 148, 136, 144)),
+    Place("large", "permutation", 4096, seeds=1, seconds=2400, dimensions=(192, 240)),
     *(Place("wordnet", "wordnet", items, seeds=1) for items in (128, 256, 512)),
 )
 MISSED = ((16, 4), (32, 4), (32, 8), (64, 4), (64, 8))  # (items, d_model) of the bound for several heads

@@ -65,7 +65,7 @@ class MeasureCommand:
     def run(self) -> Answer:
         """Measure, draw; yes if a key budget works."""
         from manyheads.cli.render.capacity_table import capacity_facts, shown_capacity
-        from manyheads.cli.render.progress import tell
+        from manyheads.cli.render.progress import say_notes
         from manyheads.layer.rules import rule_named
         from manyheads.training import Task
 
@@ -74,7 +74,7 @@ class MeasureCommand:
         task = Task(*self.task.load_task(), context=self.training.context_length, target_rate=self.training.target_rate)
         rule = rule_named(self.training.rule)
         capacity = self._measure(task, rule, goal)
-        tell(capacity.notes, self.store)
+        say_notes(capacity.notes, self.store)
         if capacity.status == "failed":
             raise InputError(
                 f"no answer: {capacity.failed} of {capacity.runs} runs failed ({capacity.failure}); "

@@ -151,7 +151,7 @@ class PaperCommand:
     def _rows(self, names: Sequence[str], shown: Sequence[str], scale: Scale, chosen: BlockSelection) -> Rows:
         """The rows of the shown exhibits, after the missing runs of the named ones were trained."""
         from manyheads.block.block_run import BlockRun
-        from manyheads.cli.render.progress import progress, tell
+        from manyheads.cli.render.progress import progress, say_notes
         from manyheads.papers import exhibit_named, read_rows
         from manyheads.papers.reproduction import known_rows, measure_rows, missing_runs
         from manyheads.papers.trial import TORCH_WORK
@@ -161,12 +161,12 @@ class PaperCommand:
             return read_rows(self.from_rows)
         if self.what == ("claims",):
             with Store.read(self.store) as store:
-                tell(store.state.notes, self.store)
+                say_notes(store.state.notes, self.store)
                 return known_rows(shown, store, scale)
         # Torch holds Python's lock between its kernels, so its runs need processes in place of threads.
         apart = all(exhibit_named(name).work <= TORCH_WORK for name in names)
         with open_workers(self.workers, self.dask, in_processes=apart) as workers, Store.write(self.store) as store:
-            tell(store.state.notes, self.store)
+            say_notes(store.state.notes, self.store)
             rows = known_rows(names, store, scale)
             missing = missing_runs(names, rows, scale)
             known, total = len(rows), len(rows) + len(missing)

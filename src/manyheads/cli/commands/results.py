@@ -81,7 +81,7 @@ class ResultsCommand:
 
     def run(self) -> Answer:
         """Read, filter, show."""
-        from manyheads.cli.render.progress import tell
+        from manyheads.cli.render.progress import say_notes
         from manyheads.sweep import Store
         from manyheads.sweep.store.record import Status
 
@@ -95,7 +95,7 @@ class ResultsCommand:
             # one more than is listed tells whether there are more
             records = store.records(self._where(), limit=-1 if everything else self.limit + 1)
             counts = store.counts()
-        tell(store.state.notes, self.store)
+        say_notes(store.state.notes, self.store)
         return self._capacities(records) if self.capacity else self._list(records, counts)
 
     def _verify(self) -> Answer:

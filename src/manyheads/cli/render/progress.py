@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from manyheads.cli.render.answer import say, shown_console
-from manyheads.text import shown_text
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -25,10 +24,10 @@ LINE_EVERY = 10.0  # seconds between two lines of a log
 BLOCKS = " ▁▂▃▄▅▆▇█"
 
 
-def tell(notes: Sequence[str], store: Path) -> None:
+def say_notes(notes: Sequence[str], store: Path) -> None:
     """Print what a user should know about a store, a line each, on stderr."""
     for note in notes:
-        print(shown_text(f"manyheads: {store}: {note}"), file=sys.stderr, flush=True)
+        say(f"manyheads: {store}: {note}")
 
 
 @contextmanager

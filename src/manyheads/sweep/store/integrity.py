@@ -139,7 +139,9 @@ def row_fault(row: Sequence[Any]) -> str | None:
     """
     values = dict(zip(COLUMNS, row, strict=True))
     try:
-        text = {name: value.decode() if isinstance(value, bytearray) else value for name, value in values.items()}
+        text: dict[str, Any] = {
+            name: value.decode() if isinstance(value, bytearray) else value for name, value in values.items()
+        }
         if hashlib.sha256(text["run"].encode()).hexdigest()[:16] != text["id"]:
             return OTHER_ID
         if text["status"] not in get_args(Status):

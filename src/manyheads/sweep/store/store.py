@@ -169,7 +169,7 @@ class Store:
         with _reported(path):
             if not path.exists():
                 raise StoreError(f"there is no store at {path}")
-        version = _version(path)
+        _version(path)
         refuse_foreign_journal(path)
         with _reported(path):
             # not mode=ro: only a connection that may write can undo the unfinished work of a killed writer
@@ -177,7 +177,8 @@ class Store:
             connection = sqlite3.connect(uri, uri=True, timeout=PATIENCE, isolation_level=None)
             try:
                 before = None
-                if version < VERSION:
+                # not the version in the header: a writer that was killed while it made the store is undone only now
+                if connection.execute("PRAGMA user_version").fetchone() < (VERSION,):
                     connection = _copy(connection)
                     before = upgrade(connection)
                 found = examine(connection, thorough=thorough or before is not None)
