@@ -263,7 +263,9 @@ def test_own_capacities_are_drawn_into_the_figures(
     labels = dict[str, list[str]]()
 
     def keep(figure: Figure, stem: Path) -> dict[Path, bytes]:
-        labels[stem.name] = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
+        legend = figure.axes[0].get_legend()
+        assert legend is not None
+        labels[stem.name] = [text.get_text() for text in legend.get_texts()]
         return {}
 
     monkeypatch.setattr("manyheads.papers.reproduction.pack_picture", keep)
