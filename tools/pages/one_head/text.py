@@ -101,7 +101,9 @@ def page(tables: Tables) -> str:
 def one_sided(rows: Sequence[Row], found: Sequence[Transition]) -> str:
     """The decisions over Gaussian rows at sizes that have no decision on the other side."""
     both = {(one.family, one.items, one.seed) for one in found}
-    rest = [row for row in rows if (row["family"], row["items"], row["seed"]) not in both and row["family"] != "wordnet"]
+    rest = [
+        row for row in rows if (row["family"], row["items"], row["seed"]) not in both and row["family"] != "wordnet"
+    ]
     told = [f"{TITLES[row['family']]} ({row['items']}, {row['d_model']}), {row['verdict']}" for row in rest]
     return "; ".join(told) or "none"
 
@@ -140,7 +142,7 @@ def wordnet_table(rows: Sequence[Row]) -> str:
     lines = []
     for items in sorted({row["items"] for row in matching(rows, family="wordnet")}):
         own = matching(rows, family="wordnet", items=items)
-        excluded = max((row["d_model"] for row in matching(own, verdict="excluded")), default="not searched")
+        excluded = max((row["d_model"] for row in matching(own, verdict="excluded")), default="none found")
         held = min(row["d_model"] for row in matching(own, verdict="held"))
         undecided = ", ".join(str(row["d_model"]) for row in matching(own, verdict="undecided")) or "none"
         relations = own[0]["relations"]
