@@ -83,6 +83,7 @@ def page(tables: Tables) -> str:
         decided=len(decided),
         crossed=len(crossed),
         crossed_list="; ".join(f"{TITLES[one.family]}, m = {one.items}, seed {one.seed}" for one in crossed) or "none",
+        one_sided=one_sided(rows, found),
         transition_table=transition_table(found),
         lowest=f"{min(distances):+.1f}",
         highest=f"{max(distances):+.1f}",
@@ -90,11 +91,19 @@ def page(tables: Tables) -> str:
         largest_share=f"{max(row['share'] for row in proved):.0e}",
         largest=f"({largest['items']}, {largest['d_model']})",
         time_table=time_table(rows),
-        wordnet_table=wordnet_table(rows, found),
+        wordnet_table=wordnet_table(rows),
         missed_table=missed_table(missed),
         machine=machine_text(machine),
     )
     return fill(__file__, facts)
+
+
+def one_sided(rows: Sequence[Row], found: Sequence[Transition]) -> str:
+    """The decisions over Gaussian rows at sizes that have no decision on the other side."""
+    both = {(one.family, one.items, one.seed) for one in found}
+    rest = [row for row in rows if (row["family"], row["items"], row["seed"]) not in both and row["family"] != "wordnet"]
+    told = [f"{TITLES[row['family']]} ({row['items']}, {row['d_model']}), {row['verdict']}" for row in rest]
+    return "; ".join(told) or "none"
 
 
 def interval(values: Sequence[int]) -> str:
@@ -126,14 +135,16 @@ def time_table(rows: Sequence[Row]) -> str:
     return table(["m", "decisions", "Newton steps", "median seconds", "longest"], lines)
 
 
-def wordnet_table(rows: Sequence[Row], found: Sequence[Transition]) -> str:
+def wordnet_table(rows: Sequence[Row]) -> str:
     """The transition over real rows, beside the law for random ones."""
     lines = []
-    for one in found:
-        if one.family == "wordnet":
-            relations = matching(rows, family="wordnet", items=one.items)[0]["relations"]
-            undecided = ", ".join(map(str, one.undecided)) or "none"
-            lines.append([one.items, relations, f"{one.law:.1f}", one.excluded, one.held, undecided])
+    for items in sorted({row["items"] for row in matching(rows, family="wordnet")}):
+        own = matching(rows, family="wordnet", items=items)
+        excluded = max((row["d_model"] for row in matching(own, verdict="excluded")), default="not searched")
+        held = min(row["d_model"] for row in matching(own, verdict="held"))
+        undecided = ", ".join(str(row["d_model"]) for row in matching(own, verdict="undecided")) or "none"
+        relations = own[0]["relations"]
+        lines.append([items, relations, f"{law(items, relations):.1f}", excluded, held, undecided])
     return table(["m", "relations", "law: d", "largest d excluded", "smallest d held", "d undecided"], lines)
 
 
