@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from manyheads.layer.layer import Layer as Layer
     from manyheads.layer.rules import Rule as Rule
     from manyheads.layer.rules import register_rule as register_rule
+    from manyheads.papers import PaperAnswer as PaperAnswer
+    from manyheads.papers import paper as paper
+    from manyheads.papers import published_rows as published_rows
     from manyheads.planning import Audit as Audit
     from manyheads.planning import Plan as Plan
     from manyheads.planning import audit as audit
@@ -116,6 +119,7 @@ _ROOMS = {
         "Rule",
         "register_rule",
     ),
+    "papers": ("PaperAnswer", "paper", "published_rows"),
     "planning": (
         "Audit",
         "Plan",

@@ -53,7 +53,15 @@ def test_the_answer_the_store_and_the_picture(capsys: pytest.CaptureFixture[str]
     assert facts["low"] <= facts["key_budget"]
     assert facts["heads_low"] <= facts["heads"] <= facts["heads_high"]
     assert 0 < facts["runs"] <= facts["grid"]
-    assert {"heads", "key_width", "key_budget", "scores"} == set(facts["curve"][0])
+    assert {"heads", "key_width", "key_budget", "scores", "interval", "t_interval"} == set(facts["curve"][0])
+    assert all(0 <= end <= 1 for point in facts["curve"] for end in point["interval"] or ())
+    # with and without the picture, and by the store alone: one answer
+    assert main(["results", "--capacity", "--json"]) == 0
+    (problem,) = json.loads(capsys.readouterr().out)["problems"]
+    names = ("key_budget", "low", "high", "heads", "heads_low", "heads_high")
+    assert [problem[name] for name in names] == [facts[name] for name in names]
+    low, high = ("?" if facts[name] is None else facts[name] for name in ("low", "high"))
+    assert f"{facts['key_budget']}, 95 % range {low} to {high}\n" in told
     # a picture is not overwritten, and nothing is trained before that is said
     assert main([*SMALL, "--seeds", "4", "--picture", "curve"]) == 2
     assert "already exists" in capsys.readouterr().err

@@ -16,8 +16,8 @@ MODULES = sorted(path for path in SOURCE.rglob("*.py") if STANDALONE not in path
 MOST_MODULES, LONGEST = 204, 350
 # Lines without docstrings, comments and empty lines: the first edition had 18,262, the redesign ended with 18,084.
 # Since then came proofs (exclusions, precision), checks (files, numbers, rows, streams, signals), bounds and bits per
-# weight, and the surface: short tables, data frames, rows by name, headings.
-MOST_CODE = 21_100
+# weight, and the surface: short tables, data frames, rows by name, headings, published rows as tables.
+MOST_CODE = 21_600
 
 
 NAMES = ("max", "softmax", "sum", "logsumexp")

@@ -12,7 +12,7 @@ from manyheads.capacity.regression import (
 )
 from manyheads.capacity.search import Bracket, Search
 from manyheads.capacity.store_summary import Experiment, StoredProblem, experiments, stored_problems
-from manyheads.capacity.thresholds import Goal, Point, Threshold, points, threshold
+from manyheads.capacity.thresholds import Goal, Point, Threshold, points, search_threshold, threshold
 
 __all__ = [
     "Bracket",
@@ -35,6 +35,7 @@ __all__ = [
     "measure_protocol",
     "points",
     "regression_through_origin",
+    "search_threshold",
     "stored_problems",
     "threshold",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 from manyheads.bounds import BitsPerWeight, bits_per_weight
 from manyheads.capacity.regression import MeasuredLaw, MeasuredProblem, law_regressions
 from manyheads.capacity.search import PROBE
-from manyheads.capacity.thresholds import Goal, Threshold, points, threshold
+from manyheads.capacity.thresholds import Goal, Threshold, points, search_threshold
 from manyheads.problem.embedding import GIVEN
 from manyheads.problem.graph_kinds import GraphFamily, graph_family
 from manyheads.sweep import Record
@@ -26,7 +27,7 @@ class StoredProblem:
     Attributes:
         fields: The fields that the runs share.
         threshold: D_K* and h* of these runs.
-        seeds: The largest number of seeds at a point.
+        seeds: The number of seeds at a point: that of most points which have more than the probing seeds.
         runs: The number of runs with a score.
     """
 
@@ -74,7 +75,7 @@ def stored_problems(records: Sequence[Record], goal: Goal) -> list[StoredProblem
         goal: When a point counts as working.
 
     Returns:
-        Each problem with its threshold, by its points that have more than the probing seeds.
+        Each problem with its threshold, by its points that have all seeds.
     """
     grouped: dict[tuple[tuple[str, Any], ...], list[tuple[int, int, int, float]]] = {}
     for record in records:
@@ -91,10 +92,12 @@ def stored_problems(records: Sequence[Record], goal: Goal) -> list[StoredProblem
 
 def _problem(fields: dict[str, Any], scores: list[tuple[int, int, int, float]], goal: Goal) -> StoredProblem:
     made = points(scores)
-    seeds = max(len(point.scores) for point in made)
     # a measurement may stop a point after its probing seeds: the interval of such a point is too wide to use
-    full = [point for point in made if len(point.scores) > PROBE or len(point.scores) == seeds]
-    return StoredProblem(fields, threshold(full, target=goal.target), seeds, len(scores))
+    counts = Counter(len(point.scores) for point in made)
+    probed = Counter({seeds: count for seeds, count in counts.items() if seeds > PROBE}) or counts
+    seeds = max(probed, key=lambda one: (probed[one], one))
+    full = [point for point in made if len(point.scores) >= seeds]
+    return StoredProblem(fields, search_threshold(full, goal), seeds, len(scores))
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import get_args
 
-from manyheads.papers.exhibit import BEYOND, needed
+from manyheads.files.door import exists, read_text
+from manyheads.papers.exhibit import BEYOND, EXHIBITS, needed
 from manyheads.papers.reproduction import ExhibitReport, Origin, Reproduction
 from manyheads.papers.verdict import Result, Verdict, likely_reasons
 from manyheads.sweep.store.record import Storable
@@ -96,6 +98,23 @@ def machine_line(reproduction: Reproduction) -> str:
     """The machines of the rows."""
     machine = ", ".join(f"{name} {value}" for name, value in sorted(reproduction.rows.machine.items()))
     return f"Machine: {page_text(machine) or 'unknown'}."
+
+
+def earlier_exhibits(path: Path, pictures: str, *, without: Sequence[str]) -> list[str]:
+    """The exhibits whose pictures a page shows that an earlier call wrote.
+
+    Args:
+        path: The page; it need not exist.
+        pictures: The folder of its pictures, as the page names it.
+        without: Names that are left out.
+
+    Returns:
+        The names, in the order of the registry.
+    """
+    if not exists(path):
+        return []
+    found = set(re.findall(rf"\]\({re.escape(pictures)}/([a-z0-9_]+)\.png\)", read_text(path)))
+    return [name for name in EXHIBITS if name in found and name not in without]
 
 
 def picture_and_caption(one: ExhibitReport, pictures: str) -> list[str]:

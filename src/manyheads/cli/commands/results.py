@@ -143,7 +143,7 @@ class ResultsCommand:
 
         written = []
         if self.output is not None:
-            export(records, self.output, force=self.force)
+            export([as_row(record) for record in records], self.output, force=self.force)
             written.append(self.output)
         rows = [as_row(record) for record in (records if self.json else records[: self.limit])]
         said = ", ".join(f"{count:,} {status}" for status, count in counts.items()) or "nothing yet"

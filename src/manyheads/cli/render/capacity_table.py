@@ -47,6 +47,8 @@ def capacity_facts(capacity: Capacity) -> dict[str, object]:
                 "key_width": point.key_width,
                 "key_budget": point.key_budget,
                 "scores": {str(seed): score for seed, score in point.scores},
+                "interval": capacity.goal.interval(point) if len(point.scores) > 1 else None,
+                "t_interval": point.interval if len(point.scores) > 1 else None,
             }
             for point in capacity.curve
         ],
@@ -113,7 +115,8 @@ def range_rows(found: Threshold) -> list[tuple[str, str]]:
 def _by_heads(capacity: Capacity) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0))
     score = "share exact" if capacity.goal.exact else "mean F1"
-    for heading in ("heads", "smallest D_K", "key width", score, "95 % interval"):
+    interval = "95 % Wilson interval" if capacity.goal.exact else "95 % t-interval, cut at 1"
+    for heading in ("heads", "smallest D_K", "key width", score, interval):
         table.add_column(heading, justify="right", no_wrap=True)
     for heads in sorted({point.heads for point in capacity.curve}):
         table.add_row(str(heads), *_cells(capacity, [point for point in capacity.curve if point.heads == heads]))
@@ -129,7 +132,7 @@ def _cells(capacity: Capacity, points: Sequence[Point]) -> tuple[str, ...]:
         over = max((point.key_budget for point in points if _fails(capacity, point)), default=None)
         return "?" if over is None else f"over {over}", "", "" if best is None else f"{best:.4f}", ""
     (point,) = (point for point in whole if point.key_budget == found.key_budget)
-    low, high = point.interval
+    low, high = capacity.goal.interval(point)
     interval = f"{low:.4f} … {high:.4f}" if capacity.seeds > 1 else ""
     return str(point.key_budget), str(point.key_width), f"{point.mean:.4f}", interval
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -20,16 +20,31 @@ ENDINGS = (".csv", ".jsonl", ".parquet")
 
 def as_row(record: Record) -> dict[str, object]:
     """The run's fields, the scores and all other columns in one row; a missing value is None."""
-    run: dict[str, Any] = dict(record.run)
+    rest = {name: value for name, value in asdict(record).items() if name not in ("run", "scores", "curve")}
+    return run_columns(record.run) | dict(record.scores) | rest
+
+
+def run_columns(fields: Mapping[str, object]) -> dict[str, object]:
+    """A run's fields as columns, with its D_K; `steps` is the column of the steps made, so the limit has its own."""
+    run: dict[str, Any] = dict(fields)
     if "heads" in run and "key_width" in run:
         run["key_budget"] = run["heads"] * run["key_width"]
-    rest = {name: value for name, value in asdict(record).items() if name not in ("run", "scores", "curve")}
-    return run | dict(record.scores) | rest
+    if "steps" in run:
+        run["step_limit"] = run.pop("steps")
+    return run
 
 
-def export(records: Sequence[Record], path: Path, *, force: bool) -> None:
-    """Write all records or none. The ending of the file decides the format."""
-    rows = [as_row(record) for record in records]
+def export(rows: Sequence[Mapping[str, object]], path: Path, *, force: bool) -> None:
+    """Write all rows or none. The ending of the file decides the format.
+
+    Args:
+        rows: One mapping from column to value each; a row may lack columns that other rows have.
+        path: A file .csv, .jsonl or .parquet.
+        force: Whether an existing file is replaced.
+
+    Raises:
+        InputError: The ending is another one, the file exists, it cannot be written, or pyarrow is missing.
+    """
     match path.suffix:
         case ".csv":
             write_whole(path, _csv(rows).encode(), force=force)
@@ -41,12 +56,12 @@ def export(records: Sequence[Record], path: Path, *, force: bool) -> None:
             raise InputError(f"results are exported as {', '.join(ENDINGS)}, not as {other or 'a file without ending'}")
 
 
-def _names(rows: Sequence[dict[str, object]]) -> list[str]:
+def _names(rows: Sequence[Mapping[str, object]]) -> list[str]:
     """Every column of any row: runs of another kind have other fields."""
     return list(dict.fromkeys(name for row in rows for name in row))
 
 
-def _csv(rows: Sequence[dict[str, object]]) -> str:
+def _csv(rows: Sequence[Mapping[str, object]]) -> str:
     text = io.StringIO()
     names = _names(rows)
     writer = csv.writer(text, lineterminator="\n")
@@ -57,7 +72,7 @@ def _csv(rows: Sequence[dict[str, object]]) -> str:
     return text.getvalue()
 
 
-def _parquet(rows: Sequence[dict[str, object]]) -> bytes:
+def _parquet(rows: Sequence[Mapping[str, object]]) -> bytes:
     try:
         import pyarrow as pa
         from pyarrow import parquet
