@@ -92,7 +92,7 @@ def tell_outcome(what: str, outcome: Outcome) -> tuple[Layer, Certificate]:
     assert layer is not None
     certificate = certify(layer, problem)
     print(f"{what}\n  test F1 {outcome.micro_f1:.4f}, seed {outcome.run.seed}, {outcome.steps:,} steps")
-    print("\n".join(f"  {line}" for line in certificate.lines()) + "\n")
+    print("\n".join(f"  {line}" for line in str(certificate).splitlines()) + "\n")
     return layer, certificate
 
 

@@ -36,7 +36,7 @@ def main() -> int:
         _open_streams()
         from manyheads.cli import main as run_command
 
-        code = run_command()
+        code = INTERRUPTED if _interrupted else run_command()
     except BaseException:
         if not _interrupted:
             raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 
 MOST = 2_000  # characters of a message: a longer one is shortened in its middle
@@ -48,6 +49,22 @@ def drawn_text(text: object) -> str:
     price in \$, \frac{\$
     """
     return shown_text(text, most=200).replace("$", r"\$")
+
+
+def html_text(text: object, *, most: int = MOST) -> str:
+    """Text for an element of an HTML page: `shown_text` in which no part is a tag or an entity.
+
+    Args:
+        text: The text, or an object whose `str` is taken.
+        most: The largest length in characters before the escapes of HTML.
+
+    Returns:
+        One line.
+
+    >>> html_text("<b> & 'c'")
+    '&lt;b&gt; &amp; &#x27;c&#x27;'
+    """
+    return html.escape(shown_text(text, most=most))
 
 
 def cell_text(text: str) -> str:

@@ -23,7 +23,9 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+import manyheads
+
+SOURCE = str(Path(manyheads.__file__).parents[1])
 SECONDS = 20  # until an interrupted command must have ended
 FAILURES = ("traceback", "hang", "exit code", "several lines", "files")
 SMALL = ["--graph", "permutation:32", "--embedding", "gaussian:16"]
@@ -105,7 +107,7 @@ def start(name: str, directory: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "manyheads", *CASES[name].words],
         cwd=directory,
-        env=os.environ | {"PYTHONPATH": str(ROOT / "src")},
+        env=os.environ | {"PYTHONPATH": SOURCE},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -29,7 +29,7 @@ FAILURES = ("different", "traceback", "lost")
 GOAL = Goal(micro_f1=0.7)
 
 
-def make_store(path: Path, *, seeds: int = 6) -> list[Record]:
+def make_store(path: Path, *, seeds: int = 3) -> list[Record]:
     """A small store of made-up results, and its records."""
     rng = np.random.default_rng(0)
     records = [

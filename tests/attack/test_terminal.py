@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import safetensors.numpy
+from attack.interrupts import SOURCE
 from matplotlib.figure import Figure
 from support.commands import refused
 from support.sabotage import tiny
@@ -31,7 +32,6 @@ from manyheads.papers.rows import Rows, write_rows
 from manyheads.sweep import Store, sweep
 from manyheads.text import FORMULA, HOSTILE, cell_text, drawn_text, page_text
 
-ROOT = Path(__file__).parents[2]
 STRINGS = (
     "\x1b]0;owned\x07",
     "\x1b[2J\x1b[31mred",
@@ -265,7 +265,7 @@ STREAMS = [
 def manyheads(words: Sequence[str], ending: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run a command in a shell, with this ending of the line."""
     line = f'set -o pipefail; "$0" -m manyheads "$@" {ending}'
-    settings = os.environ | {"PYTHONPATH": str(ROOT / "src"), **environment}
+    settings = os.environ | {"PYTHONPATH": SOURCE, **environment}
     return subprocess.run(
         ["bash", "-c", line, sys.executable, *words], capture_output=True, text=True, env=settings, timeout=60
     )

@@ -13,11 +13,11 @@ import pytest
 SOURCE = Path(__file__).parents[2] / "src" / "manyheads"
 STANDALONE = SOURCE / "files" / "standalone"  # copied to users, not imported
 MODULES = sorted(path for path in SOURCE.rglob("*.py") if STANDALONE not in path.parents)
-MOST_MODULES, LONGEST = 200, 350
+MOST_MODULES, LONGEST = 204, 350
 # Lines without docstrings, comments and empty lines: the first edition had 18,262, the redesign ended with 18,084.
-# Since then came proofs (exclusions, precision), checks (files, numbers, rows, streams, signals), bounds, bits per
-# weight, and published rows as tables.
-MOST_CODE = 21_015
+# Since then came proofs (exclusions, precision), checks (files, numbers, rows, streams, signals), bounds and bits per
+# weight, and the surface: short tables, data frames, rows by name, headings, published rows as tables.
+MOST_CODE = 21_600
 
 
 NAMES = ("max", "softmax", "sum", "logsumexp")

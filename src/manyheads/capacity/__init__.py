@@ -1,6 +1,7 @@
 """From many runs to D_K*, the smallest key budget that works, with its range."""
 
-from manyheads.capacity.measurement import Budget, Capacity, MeasureProgress, measure, measure_protocol
+from manyheads.capacity.measured_capacity import Budget, Capacity, MeasureProgress
+from manyheads.capacity.measurement import measure, measure_protocol
 from manyheads.capacity.regression import (
     MeasuredLaw,
     MeasuredProblem,

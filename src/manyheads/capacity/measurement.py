@@ -6,153 +6,37 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
-from manyheads.bounds import BitsPerWeight, bits_per_weight, freedom_key_width, paper_key_budget
-from manyheads.capacity.search import Bracket, Search
+from numpy import ndarray
+
+from manyheads.bounds import freedom_key_width, paper_key_budget
+from manyheads.capacity.measured_capacity import Budget, Capacity, MeasureProgress
+from manyheads.capacity.search import Search
 from manyheads.capacity.store_summary import known_points
-from manyheads.capacity.thresholds import Goal, Point, Threshold, points, search_threshold
-from manyheads.errors import InputError
-from manyheads.identity import normalise_numbers
+from manyheads.capacity.thresholds import Goal, points, search_threshold
+from manyheads.errors import InputError, path_of, require_type
 from manyheads.layer.rules import MAX, Rule
 from manyheads.numbers import check_numbers
+from manyheads.problem.embedding import Embedding
+from manyheads.problem.graph import Graph
 from manyheads.sweep import LayerTrainer, Record, Store, SweepProgress, Workers, sweep, threads
 from manyheads.training.protocol import Protocol, step_limit
-from manyheads.training.run import Run, shared_fields
+from manyheads.training.run import Run
 from manyheads.training.task import Task
 
+HEADS, SEEDS = (1, 2, 4, 8, 16), 10  # as the command has them
 REACH = 6  # the search ends at this multiple of the larger predicted key budget
 
 Wanted = tuple[int, int, int]  # heads, key width, seed
-Status = Literal["measured", "at most", "none works", "undecided", "failed"]
-
-
-@dataclass(frozen=True)
-class Budget:
-    """The limits of a measurement. A measurement that reaches a limit is incomplete; the same call continues it later.
-
-    Attributes:
-        runs: The most runs that are newly trained, at least 1; None: no limit.
-        seconds: The longest time, above 0; None: no limit.
-    """
-
-    runs: int | None = None
-    seconds: float | None = None
-
-    def __post_init__(self) -> None:
-        normalise_numbers(self)
-
-
-@dataclass(frozen=True)
-class Capacity:
-    """D_K* of a task, the points that decide it, and the number of runs that it took.
-
-    Attributes:
-        task: The task.
-        rule: The rule that joins the heads.
-        protocol: The constants of training.
-        goal: The score that counts as working.
-        seeds: The number of seeds at a point.
-        threshold: D_K* and h* with their ranges.
-        curve: All points that have every seed.
-        runs: The number of runs of the search. Runs that were in the store before are included.
-        filled: The number of further runs for the curve.
-        grid: The number of runs that a grid would take: all head counts at all key widths up to the largest budget
-            tried.
-        unscored: The number of runs without a score (diverged, failed, quarantined).
-        complete: False if the budget ended the search, or all runs failed.
-        failed: The number of runs that failed or whose worker died. They say nothing about their points.
-        failure: The reason of the first failed run; None if no run failed.
-        failed_budgets: The key budgets of the points that have failed runs.
-        notes: What a user should know about the store: an upgrade, damaged rows.
-    """
-
-    task: Task
-    rule: Rule
-    protocol: Protocol
-    goal: Goal
-    seeds: int
-    threshold: Threshold
-    curve: tuple[Point, ...]
-    runs: int
-    filled: int
-    grid: int
-    unscored: int
-    complete: bool
-    failed: int = 0
-    failure: str | None = None
-    failed_budgets: tuple[int, ...] = ()
-    notes: tuple[str, ...] = field(default=(), compare=False)
-
-    @property
-    def fields(self) -> dict[str, int | float | str]:
-        """The flat JSON that all its runs have in common."""
-        return shared_fields(self.task, self.rule, self.protocol)
-
-    @property
-    def status(self) -> Status:
-        """What is known: D_K*, only an upper bound of it, that no budget works, nothing yet, or nothing by failure.
-
-        A run that failed is no negative result. If one failed below D_K*, a smaller key budget may work.
-        """
-        if self.key_budget is None:
-            return "failed" if self.failed else "none works" if self.complete else "undecided"
-        return "at most" if min(self.failed_budgets, default=self.key_budget) < self.key_budget else "measured"
-
-    @property
-    def key_budget(self) -> int | None:
-        """D_K*."""
-        return self.threshold.key_budget
-
-    @property
-    def low(self) -> int | None:
-        """The optimistic end of D_K*'s range."""
-        return self.threshold.low
-
-    @property
-    def high(self) -> int | None:
-        """The conservative end of D_K*'s range."""
-        return self.threshold.high
-
-    @property
-    def heads(self) -> int | None:
-        """h*."""
-        return self.threshold.heads
-
-    @property
-    def bits_per_weight(self) -> BitsPerWeight | None:
-        """Bits per weight at D_K*, over the 2·d_model·D_K* weights of W_Q and W_K; None where nothing works."""
-        if self.key_budget is None:
-            return None
-        return bits_per_weight(self.task.graph, weights=2 * self.task.d_model * self.key_budget)
-
-
-@dataclass(frozen=True)
-class MeasureProgress:
-    """The state of a measurement, reported whenever runs have ended.
-
-    Attributes:
-        trained: The number of runs that this measurement trained itself.
-        left: About the number of runs that are left.
-        brackets: The state of each head count.
-        points: The points with scores.
-        best: The smallest key budget that works so far; None if none does.
-    """
-
-    trained: int
-    left: int
-    brackets: Mapping[int, Bracket]
-    points: tuple[Point, ...]
-    best: int | None
 
 
 def measure(
-    task: Task,
+    task: Task | Graph | str,
+    embedding: Embedding | ndarray | str | None = None,
     *,
-    heads: Sequence[int],
-    seeds: Sequence[int] | int,
+    heads: Sequence[int] | int = HEADS,
+    seeds: Sequence[int] | int = SEEDS,
     store: Store | Path | str | None = None,
     rule: Rule = MAX,
     protocol: Protocol | None = None,
@@ -168,8 +52,9 @@ def measure(
     width until a layer works, bisects, and tries the neighbouring widths.
 
     Args:
-        task: The family of problems; each seed draws one of them.
-        heads: The head counts to try, each at least 1.
+        task: The family of problems; each seed draws one of them. Or its graph, e.g. "permutation:64".
+        embedding: The embedding, e.g. "gaussian:16", if `task` is a graph.
+        heads: The head counts to try, each at least 1; or one head count.
         seeds: The seeds of every point, or their number.
         store: An open store, or a file: every run is kept there and looked up before it is trained. None: no run is
             kept.
@@ -187,6 +72,12 @@ def measure(
     Raises:
         InputError: There is no head count or no seed, or the runs would have no score for this goal.
     """
+    task = _task(task, embedding)
+    if isinstance(heads, int):
+        heads = (heads,)
+    _check_counts(heads=heads, seeds=seeds)
+    if store is not None and not isinstance(store, Store):
+        store = path_of(store)
     if not isinstance(seeds, Sequence):
         check_numbers(seeds=seeds)
         seeds = range(seeds)
@@ -206,7 +97,7 @@ def measure(
         count, key_width, seed = want
         return Run(task, heads=count, key_width=key_width, seed=seed, rule=rule, protocol=protocol)
 
-    opened = store if isinstance(store, Store) else Store.temporary() if store is None else Store.write(Path(store))
+    opened = store if isinstance(store, Store) else Store.temporary() if store is None else Store.write(store)
     try:
         state = _Measurement(run_at, opened, LayerTrainer(), crew, goal, budget or Budget(), progress)
         # a head wider than d_model has no more freedom: W_Q·W_Kᵀ is a d_model × d_model matrix
@@ -239,6 +130,25 @@ def measure(
         failed_budgets=tuple(sorted({heads * width for heads, width, _ in state.failures})),
         notes=tuple(opened.state.notes),
     )
+
+
+def _check_counts(**counts: object) -> None:
+    for name, value in counts.items():
+        if isinstance(value, str) or not isinstance(value, (int, Sequence)):
+            raise InputError(f"{name} are whole numbers such as [1, 2, 4], not {value!r}")
+
+
+def _task(task: Task | Graph | str, embedding: Embedding | ndarray | str | None) -> Task:
+    """The task, or the task of a graph and an embedding."""
+    if isinstance(task, Task):
+        if embedding is not None:
+            raise InputError("a task has an embedding already: give a task, or a graph and an embedding")
+        return task
+    require_type(task, (Task, Graph, str), "the first argument of measure")
+    if embedding is None:
+        raise InputError('a graph is measured over an embedding: measure("permutation:64", "gaussian:16")')
+    require_type(embedding, (Embedding, ndarray, str), "the embedding to measure")
+    return Task(task, embedding)
 
 
 def measure_protocol(task: Task, *, rule: Rule = MAX, goal: Goal | None = None, steps: int | None = None) -> Protocol:

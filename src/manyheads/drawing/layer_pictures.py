@@ -13,7 +13,12 @@ from matplotlib.ticker import PercentFormatter
 from numpy import ndarray
 
 from manyheads.block.head_roles import SERVES, HeadWork
-from manyheads.drawing.style import BLACK, BLUE, GREY, ORANGE, VERMILLION, look, panels
+from manyheads.drawing.style import BLACK, BLUE, GREY, ORANGE, VERMILLION, NotebookFigure, look, panels
+from manyheads.errors import InputError
+from manyheads.layer.layer import Layer
+from manyheads.numbers import require_memory
+from manyheads.problem.problem import Problem
+from manyheads.tables import in_heads
 from manyheads.text import drawn_text
 
 
@@ -29,7 +34,7 @@ def draw_heads(work: HeadWork, *, title: str) -> Figure:
     order = np.lexsort((-work.attention.max(axis=1), np.where(first < 0, heads, first)))
     shares = [float((first == head).mean()) for head in (*range(heads), -1)]
     with look():
-        figure = Figure(figsize=(9.4, 1.9 + 0.36 * heads), layout="constrained")
+        figure = NotebookFigure(figsize=(9.4, 1.9 + 0.36 * heads), layout="constrained")
         wide, narrow = figure.subplots(1, 2, width_ratios=(4, 1), sharey=True)
         edges = np.arange(heads + 1) - 0.5
         shown = wide.pcolormesh(
@@ -103,6 +108,21 @@ class Scores:
     other: Float64[ndarray, " others"]
     threshold: float
     witness: tuple[str, float] | None = None  # its name, and its score
+
+
+def layer_scores(layer: Layer, problem: Problem) -> Scores:
+    """The scores of all pairs of a problem, for the picture.
+
+    Raises:
+        InputError: The rule looks at the context, or the layer reads rows of another width.
+    """
+    problem.require_width(layer.d_model)
+    if not layer.rule.context_blind:
+        raise InputError(f"the scores of the rule {layer.rule} depend on the context: they have no picture")
+    require_memory(16 * layer.heads * problem.items**2, f"the scores of {problem.items:,} × {problem.items:,} pairs")
+    scores, related = layer.scores(problem.rows), problem.graph.adjacency()
+    title = f"{in_heads(layer.heads, layer.key_width)}, {problem.relations:,} relations"
+    return Scores(title, scores[related], scores[~related], layer.threshold)
 
 
 def draw_scores(layers: Sequence[Scores]) -> Figure:

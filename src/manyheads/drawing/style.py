@@ -54,9 +54,19 @@ def look() -> Iterator[None]:
         yield
 
 
+class NotebookFigure(Figure):
+    """A figure that shows itself in a notebook, without pyplot."""
+
+    def _repr_png_(self) -> bytes:
+        png = BytesIO()
+        with look():
+            self.savefig(png, format="png", metadata={"Software": None})
+        return png.getvalue()
+
+
 def panels(rows: int, columns: int) -> tuple[Figure, ndarray]:
     """A figure and its array of axes, of shape (rows, columns), without pyplot and its global state."""
-    figure = Figure(figsize=(columns * PANEL_WIDTH, rows * PANEL_HEIGHT), layout="constrained")
+    figure = NotebookFigure(figsize=(columns * PANEL_WIDTH, rows * PANEL_HEIGHT), layout="constrained")
     return figure, np.asarray(figure.subplots(rows, columns, squeeze=False))
 
 

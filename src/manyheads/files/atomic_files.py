@@ -13,7 +13,7 @@ from collections.abc import Container, Iterator, Mapping
 from pathlib import Path
 from types import FrameType
 
-from manyheads.errors import InputError
+from manyheads.errors import InputError, path_of
 from manyheads.files.door import reason
 
 PICTURES = (".png", ".svg", ".pdf")
@@ -30,7 +30,7 @@ def check_writable(path: str | Path, *, force: bool) -> None:
     Raises:
         InputError: The file exists and `force` is False, or it cannot be written.
     """
-    path = Path(path)
+    path = path_of(path)
     with _writing(path):
         if not path.parent.is_dir():
             raise InputError(f"{path} cannot be written: there is no directory {path.parent}")
@@ -91,7 +91,7 @@ def picture_files(path: str | Path) -> tuple[Path, Path]:
     >>> [str(file) for file in picture_files("curve.pdf")], str(picture_files("a.b.c")[0])
     (['curve.png', 'curve.svg'], 'a.b.c.png')
     """
-    path = Path(path)
+    path = path_of(path)
     stem = path.stem if path.suffix in PICTURES else path.name
     return path.parent / f"{stem}.png", path.parent / f"{stem}.svg"
 

@@ -14,7 +14,7 @@ from numpy import ndarray
 from manyheads.capacity.thresholds import TARGET
 from manyheads.errors import InputError
 from manyheads.machine import cores
-from manyheads.planning.advice import Plan
+from manyheads.planning.layer_plan import Plan
 from manyheads.problem.graph import Graph
 from manyheads.problem.graph_generators import random_graph
 from manyheads.training import Protocol, Run, Task, step_limit, train

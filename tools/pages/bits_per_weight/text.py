@@ -53,7 +53,7 @@ def transitions(tables: Tables) -> list[tuple[str, int, float]]:
         for seed in sorted({row["seed"] for row in own}):
             widths = {v: [row["d_model"] for row in matching(own, seed=seed, verdict=v)] for v in ("excluded", "held")}
             # the transition is known only where an exclusion is next to it
-            if widths["held"] and min(widths["held"]) - max(widths["excluded"], default=1) <= 1:
+            if widths["held"] and min(widths["held"]) - max(widths["excluded"], default=0) <= 1:
                 held.append(min(widths["held"]))
         held.sort()
         if held:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from manyheads.cli.options.option_types import Json, Labels, LayerFile, Tensor
-from manyheads.cli.options.problem_options import read_embedding_file
+from manyheads.cli.options.option_types import File, Json, Labels, LayerFile, Tensor
+from manyheads.cli.options.problem_options import read_embedding_file, read_graph_file
 from manyheads.cli.render.answer import Answer, rendered, tell
 from manyheads.errors import InputError
 from manyheads.text import shown_text
@@ -43,6 +43,8 @@ class AttendCommand:
     """The embedding (.npy, .safetensors, .gguf)."""
     labels: Labels = None
     tensor: Tensor = None
+    graph: File = None
+    """An edge list: only the items that it names are looked at, not every row of the embedding."""
     json: Json = False
 
     def run(self) -> Answer:
@@ -50,8 +52,15 @@ class AttendCommand:
         from manyheads.files import read_labels, read_layer
         from manyheads.layer.layer_vocabulary import Vocabulary
 
-        layer, rows = read_layer(self.layer), read_embedding_file(self.embedding, tensor=self.tensor).rows
-        vocabulary = Vocabulary(layer, rows, None if self.labels is None else read_labels(self.labels))
+        layer, embedding = read_layer(self.layer), read_embedding_file(self.embedding, tensor=self.tensor)
+        names = embedding.names if self.labels is None else read_labels(self.labels)
+        if self.graph is not None:
+            graph, chosen = read_graph_file(
+                str(self.graph), items=embedding.items, labels=self.labels, embedding=embedding
+            )
+            assert chosen is not None
+            embedding, names = chosen, graph.labels
+        vocabulary = Vocabulary(layer, embedding.rows, names)
         if self.words:
             return attention_answer(vocabulary, self.words)
         if self.json:

@@ -131,23 +131,11 @@ class FitCommand:
         from manyheads.layer.rules import MAX
 
         if self.warm_start is None:
-            heads, key_width = self._shape(problem)
-            return fit(problem, heads=heads, key_width=key_width, options=options)
+            return fit(problem, heads=self.heads, key_width=self.key_width, options=options)
         start = read_layer(self.warm_start)
         if options.rule is not MAX and options.rule is not start.rule:
             raise InputError(f"--warm-start keeps the rule of its layer, {start.rule}: --rule does not go with it")
         return grow(start, problem, options=options)
-
-    def _shape(self, problem: Problem) -> tuple[int, int]:
-        """The heads and the key width given, the rest by the law of the degrees of freedom."""
-        from manyheads.fitting import predicted_shape
-
-        if self.heads is not None and self.key_width is not None:
-            return self.heads, self.key_width
-        budget, predicted = predicted_shape(problem.graph, problem.d_model, heads=self.heads)
-        if self.key_width is not None:
-            return max(1, -(-budget // self.key_width)), self.key_width
-        return predicted, budget // predicted
 
     def _search(self, problem: Problem, length: ContextLength, map: Map) -> Answer:
         from manyheads.cli.render.layer_table import layer_facts, shown_certificate, shown_trials
@@ -177,7 +165,7 @@ class FitCommand:
 
     def _found(self, problem: Problem, length: ContextLength, map: Map) -> FitSearchResult:
         from manyheads.cli.render.progress import status
-        from manyheads.fitting import best_split, smallest_fit
+        from manyheads.fitting import best_split, smallest
 
         with status("search") as line:
             best = "nothing certified yet"
@@ -190,7 +178,7 @@ class FitCommand:
             options = self._options(problem, length, map, lambda look: line(f"{best}; {look}"), report)
             if self.key_budget is not None:
                 return best_split(problem, key_budget=self.key_budget, options=options)
-            return smallest_fit(problem, max_budget=self.max_key_budget, heads=self.heads, options=options)
+            return smallest(problem, max_budget=self.max_key_budget, heads=self.heads, options=options)
 
     def _one_head(self, problem: Problem, heads: int, *, held: bool) -> tuple[dict[str, object] | None, list[str]]:
         """Where one head was fitted, or heads under sum, and nothing holds: whether anything can hold the graph.

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from manyheads.cli.options.option_types import Device, Force, Json, Picture, check_pictures
-from manyheads.cli.render.answer import Answer, in_heads, shown_files
+from manyheads.cli.render.answer import Answer, shown_files
+from manyheads.tables import in_heads
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

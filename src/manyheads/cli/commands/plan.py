@@ -17,6 +17,7 @@ from manyheads.cli.options.option_types import (
     Tensor,
     Whole,
     check_pictures,
+    refuse_other_picture,
 )
 from manyheads.cli.options.problem_options import MaybeEmbeddingWords, MaybeGraphWords, RuleName, load_parts
 from manyheads.cli.render.answer import Answer, shown_files
@@ -83,6 +84,7 @@ class PlanBudgetCommand:
         from manyheads.layer.rules import rule_named
         from manyheads.planning import AdviceCheck, check_advice, plan
 
+        refuse_other_picture(self.picture)
         stems = [] if self.picture is None else [_suffixed(self.picture, "heads"), _suffixed(self.picture, "map")]
         check_pictures(stems, force=self.force)
         graph, embedding = load_parts(graph=self.graph, embedding=self.embedding, tensor=self.tensor, items=self.items)
@@ -273,7 +275,9 @@ def _promise(graph: Graph | None, rows: ndarray, relations: int) -> Promise | No
 
 
 def _suffixed(stem: Path, what: str) -> Path:
-    return stem.with_name(f"{stem.name}-{what}")
+    from manyheads.files.atomic_files import picture_files
+
+    return stem.with_name(f"{picture_files(stem)[0].stem}-{what}")
 
 
 def _draw(advice: Plan, heads: Path, map: Path, *, force: bool) -> list[Path]:

@@ -168,8 +168,3 @@ def shown_files(paths: Iterable[Path]) -> list[RenderableType]:
     from rich.text import Text
 
     return [Text(shown_text(f"wrote {path}")) for path in paths]
-
-
-def in_heads(heads: int, key_width: int) -> str:
-    """A number of heads and their width in words, e.g. "4 heads of width 6"."""
-    return f"{heads} head{'' if heads == 1 else 's'} of width {key_width}"

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from manyheads.bounds import bits_per_weight
 from manyheads.certificate import Certificate
-from manyheads.cli.render.answer import in_heads, pairs_table
+from manyheads.cli.render.answer import pairs_table
 from manyheads.construct import SmallestConstruction, WidthLimit, WidthTrial
 from manyheads.construct.smallest_construction import DRAWS
 from manyheads.fitting import FitSearchResult, ShapeTrial
@@ -20,6 +20,7 @@ from manyheads.layer.layer import Layer
 from manyheads.problem.graph import Graph
 from manyheads.problem.incoherence import IncoherenceProfile
 from manyheads.problem.problem import Problem
+from manyheads.tables import in_heads
 from manyheads.text import shown_text
 
 COLOURS = {"holds": "bold green", "refuted": "bold red", "not proved": "bold yellow"}

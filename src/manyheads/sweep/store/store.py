@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-from manyheads.errors import InputError
+from manyheads.errors import InputError, path_of
 from manyheads.sweep.store.integrity import (
     APPLICATION_ID,
     VERSION,
@@ -102,7 +102,7 @@ class Store:
         self._lock = lock
 
     @classmethod
-    def write(cls, path: Path) -> Store:
+    def write(cls, path: str | Path) -> Store:
         """Open a store for writing. The file is created if it does not exist, and upgraded if it is older.
 
         Rows that are not as they were written are set aside, into the table `damaged`.
@@ -117,6 +117,7 @@ class Store:
             InputError: The file is no store, is newer than this software, cannot be written, or is too damaged to be
                 repaired; or another process writes to it.
         """
+        path = path_of(path)
         with _reported(path):
             exists = path.exists()
         if exists:
@@ -151,7 +152,7 @@ class Store:
         return cls(Path(":memory:"), connection, None)
 
     @classmethod
-    def read(cls, path: Path, *, thorough: bool = False) -> Store:
+    def read(cls, path: str | Path, *, thorough: bool = False) -> Store:
         """Open a store for reading only. Its file does not change.
 
         An older store is upgraded, and damaged rows are set aside, in a temporary copy.
@@ -166,6 +167,7 @@ class Store:
         Raises:
             StoreError: There is no such file, or it is no store, or it is too damaged to be read.
         """
+        path = path_of(path)
         with _reported(path):
             if not path.exists():
                 raise StoreError(f"there is no store at {path}")
