@@ -7,14 +7,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
-from typing import Any
 
 from numpy import ndarray
 
 from manyheads.bounds import freedom_key_width, paper_key_budget
 from manyheads.capacity.measured_capacity import Budget, Capacity, MeasureProgress
 from manyheads.capacity.search import Search
-from manyheads.capacity.thresholds import Goal, Point, points, search_threshold
+from manyheads.capacity.store_summary import known_points
+from manyheads.capacity.thresholds import Goal, points, search_threshold
 from manyheads.errors import InputError, path_of, require_type
 from manyheads.layer.rules import MAX, Rule
 from manyheads.numbers import check_numbers
@@ -27,8 +27,6 @@ from manyheads.training.task import Task
 
 HEADS, SEEDS = (1, 2, 4, 8, 16), 10  # as the command has them
 REACH = 6  # the search ends at this multiple of the larger predicted key budget
-
-OWN_FIELDS = ("heads", "key_width", "seed", "problem_seed")  # the fields in which the runs of a measurement differ
 
 Wanted = tuple[int, int, int]  # heads, key width, seed
 
@@ -107,7 +105,7 @@ def measure(
         complete = state.run(search, lambda: search.wanted() or search.wanted_around())
         runs, reached = search.tried, max((heads * width for heads, width in search.scores), default=0)
         complete = complete and (not fill or state.run(search, search.wanted_curve))
-        full = [point for point in state.known_points(search) if len(point.scores) == len(seeds)]
+        known = known_points(opened, search, run_at((heads[0], 1, seeds[0])).fields, state.trainer.engine, goal)
     finally:
         if workers is None and isinstance(crew, Workers):
             crew.close()
@@ -120,7 +118,7 @@ def measure(
         protocol=protocol,
         goal=goal,
         seeds=len(seeds),
-        threshold=search_threshold(full, goal),
+        threshold=search_threshold([point for point in known if len(point.scores) == len(seeds)], goal),
         curve=tuple(search.points()),
         runs=runs,
         filled=search.tried - runs,
@@ -212,31 +210,6 @@ class _Measurement:
             if len(scores) < len(wanted) or len(self.failures) == search.tried:
                 return False
         return True
-
-    def known_points(self, search: Search) -> list[Point]:
-        """The points of the search, and those of the same problem, head counts and seeds that the store has besides.
-
-        A curve that an earlier measurement filled is known to every later one, and to `results --capacity`.
-        """
-        shape = self.run_at((min(search.starts), 1, search.seeds[0]))
-        same = {name: value for name, value in shape.fields.items() if name not in OWN_FIELDS}
-        scores = {
-            (heads, width, seed): score
-            for (heads, width), by_seed in search.scores.items()
-            for seed, score in by_seed.items()
-        }
-        for record in self.store.records({"items": shape.items, "d_model": shape.d_model, "kind": "layer"}):
-            run: Mapping[str, Any] = record.run
-            want = (run["heads"], run["key_width"], run["seed"])
-            if (
-                record.engine == self.trainer.engine
-                and run["heads"] in search.starts
-                and run["seed"] in search.seeds
-                and run["problem_seed"] == run["seed"]
-                and all(run.get(name) == value for name, value in same.items())
-            ):
-                scores.setdefault(want, self.goal.score(record))
-        return points((*want, score) for want, score in scores.items() if score is not None)
 
     def _sweep(self, search: Search, runs: Mapping[Wanted, Run]) -> dict[Wanted, float | None]:
         """The score of every run that ended in time."""
