@@ -118,6 +118,12 @@ def test_rows_with_a_constant_column_are_decided() -> None:
     assert exclude(Problem(permutation_graph(48, seed=0), rows)).verdict == "excluded"
 
 
+def test_an_embedding_of_zeros_holds_only_the_empty_and_the_complete_graph() -> None:
+    for relations, verdict in ((0, "held"), (4, "excluded"), (9, "held")):
+        sources, targets = np.divmod(np.arange(relations), 3)
+        assert exclude(Problem(Graph(3, sources, targets), np.zeros((3, 2))), workers=1).verdict == verdict
+
+
 def test_other_graphs_are_decided() -> None:
     for degree, d_model, verdict in ((2, 16, "excluded"), (2, 36, "held"), (4, 20, "excluded")):
         problem = Problem(regular_graph(64, degree, seed=0), gaussian(64, d_model, seed=1))

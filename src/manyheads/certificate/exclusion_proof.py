@@ -97,7 +97,7 @@ def correction_share(
     require_subnormals()
     x = _equivalent_columns(rows.astype(np.float64))
     items, d_model = x.shape
-    if matrix.shape != (items, items) or not _has_signs(graph, matrix):
+    if d_model == 0 or matrix.shape != (items, items) or not _has_signs(graph, matrix):
         return np.inf
     up = 1 + gamma(16 * (items + d_model) + 64)  # for the rounding of the bounds, which are sums of positive numbers
     size = np.abs(x)
