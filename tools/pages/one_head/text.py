@@ -101,7 +101,9 @@ def page(tables: Tables) -> str:
 def one_sided(rows: Sequence[Row], found: Sequence[Transition]) -> str:
     """The decisions over Gaussian rows at sizes that have no decision on the other side."""
     both = {(one.family, one.items, one.seed) for one in found}
-    rest = [row for row in rows if (row["family"], row["items"], row["seed"]) not in both and row["family"] != "wordnet"]
+    rest = [
+        row for row in rows if (row["family"], row["items"], row["seed"]) not in both and row["family"] != "wordnet"
+    ]
     told = [f"{TITLES[row['family']]} ({row['items']}, {row['d_model']}), {row['verdict']}" for row in rest]
     return "; ".join(told) or "none"
 
