@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml constraints.txt native/CMakeLists.txt $(wildcard native/*/*.cpp native/*/*.hpp)
 
-.PHONY: help demo test test-long lint types imports unit sanitize wheel platforms faults stub pages bench clean
+.PHONY: help demo test test-long lint types imports unit sanitize wheel platforms faults attack stub pages bench clean
 
 help: ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -38,6 +38,7 @@ test-long: $(VENV)/.dev ## what is long and changes rarely: sanitizers, the whee
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/clang-format --dry-run -Werror native/*/*.cpp native/*/*.hpp
 
 types: $(VENV)/.dev
 	$(BIN)/mypy
@@ -59,6 +60,10 @@ platforms: $(VENV)/.dev ## test each instruction set of the wheel that `make whe
 
 faults: $(VENV)/.dev ## plant each fault of tests/support/faults.toml and see that the tests find it
 	$(BIN)/python tests/support/faults.py
+
+attack: $(VENV)/.dev ## the attack of tests/attack in its long dose: about an hour on two cores; writes docs/results/reliability.md
+	rm -f docs/data/reliability.csv
+	$(BIN)/python -m tools.pages reliability --measure
 
 stub: $(VENV)/.dev ## write src/manyheads/_native.pyi, the types of the compiled module
 	$(BIN)/python native/bindings/stub.py

@@ -17,8 +17,8 @@ from manyheads import Certificate, Graph, Layer, certify, train
 from manyheads.capacity import Capacity, Goal, measure
 from manyheads.drawing.capacity import draw_capacity
 from manyheads.drawing.layer_pictures import Scores, draw_scores
-from manyheads.drawing.style import save
-from manyheads.files import write_embedding, write_graph, write_layer
+from manyheads.drawing.style import pack_picture
+from manyheads.files import pack_embedding, pack_graph, pack_layer, write_together
 from manyheads.sweep import Record, Store
 from manyheads.training import Outcome, Run, Task
 from manyheads.training.data import training_data
@@ -54,9 +54,10 @@ def main(directory: Path) -> None:
     whole = tell_outcome(
         "The smallest that recovers every pair of the same graph, trained on where the paper stops early:", train(found)
     )
-    keep(directory, found, whole[0], refuted)
-    curve, _ = save(draw_capacity(capacity), directory / "capacity")
-    print(f"The curves: {curve}. Certify the layer yourself:\n  cd {directory}")
+    files = result_files(directory, found, whole[0], refuted)
+    files |= pack_picture(draw_capacity(capacity), directory / "capacity")
+    write_together(files, force=True)
+    print(f"The curves: {directory / 'capacity.png'}. Certify the layer yourself:\n  cd {directory}")
     print("  manyheads certify layer.safetensors --graph graph.csv --embedding embedding.npy")
 
 
@@ -91,30 +92,31 @@ def tell_outcome(what: str, outcome: Outcome) -> tuple[Layer, Certificate]:
     assert layer is not None
     certificate = certify(layer, problem)
     print(f"{what}\n  test F1 {outcome.micro_f1:.4f}, seed {outcome.run.seed}, {outcome.steps:,} steps")
-    print("\n".join(f"  {line}" for line in certificate.lines()) + "\n")
+    print("\n".join(f"  {line}" for line in str(certificate).splitlines()) + "\n")
     return layer, certificate
 
 
-def keep(directory: Path, run: Run, layer: Layer, refuted: tuple[Layer, Certificate] | None) -> None:
-    """The certified layer's files, and the scores of all pairs under both layers."""
+def result_files(
+    directory: Path, run: Run, layer: Layer, refuted: tuple[Layer, Certificate] | None
+) -> dict[Path, bytes]:
+    """The certified layer's files, and a picture of the scores of all pairs under both layers."""
     problem = training_data(run).problem
     graph, embedding = problem.graph, problem.rows
-    write_layer(directory / "layer.safetensors", layer, provenance={"run": run.id, "seed": run.seed}, force=True)
-    write_graph(directory / "graph.csv", graph, force=True)
-    write_embedding(directory / "embedding.npy", embedding, force=True)
+    files = {
+        directory / "layer.safetensors": pack_layer(layer, provenance={"run": run.id, "seed": run.seed}),
+        directory / "graph.csv": pack_graph("graph.csv", graph),
+        directory / "embedding.npy": pack_embedding("embedding.npy", embedding),
+    }
     holds = scores(f"holds: {layer.heads} heads of width {layer.key_width} decide every pair", layer, embedding, graph)
-    if refuted is None:
-        save(draw_scores([holds]), directory / "certificate")
-        return
-    other, certificate = refuted
-    witness = certificate.witness
-    assert witness is not None
-    title = f"refuted: {other.heads} heads of width {other.key_width}, though F1 ≥ {PASSING}"
-    shown = replace(
-        scores(title, other, embedding, graph),
-        witness=(f"{witness.labels[0]} → {witness.labels[1]}", witness.score),
-    )
-    save(draw_scores([shown, holds]), directory / "certificate")
+    shown = [holds]
+    if refuted is not None:
+        other, certificate = refuted
+        witness = certificate.witness
+        assert witness is not None
+        title = f"refuted: {other.heads} heads of width {other.key_width}, though F1 ≥ {PASSING}"
+        named = (f"{witness.labels[0]} → {witness.labels[1]}", witness.score)
+        shown.insert(0, replace(scores(title, other, embedding, graph), witness=named))
+    return files | pack_picture(draw_scores(shown), directory / "certificate")
 
 
 def scores(title: str, layer: Layer, embedding: np.ndarray, graph: Graph) -> Scores:

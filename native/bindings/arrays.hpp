@@ -26,8 +26,7 @@ inline void require(bool condition, const char *sentence) {
 inline Relations relations_from(const Indices &row_starts, const Indices &targets) {
     require(row_starts.shape(0) >= 1 && row_starts.shape(0) <= std::size_t(MOST_ITEMS) + 1, "row_starts are of 0 to 2^30 items");
     const std::size_t items = row_starts.shape(0) - 1;
-    require(row_starts.data()[0] == 0 &&
-                row_starts.data()[items] == static_cast<std::int64_t>(targets.shape(0)) &&
+    require(row_starts.data()[0] == 0 && row_starts.data()[items] == static_cast<std::int64_t>(targets.shape(0)) &&
                 std::is_sorted(row_starts.data(), row_starts.data() + items + 1),
             "row_starts do not cut the targets into rows");
     require(std::all_of(targets.data(), targets.data() + targets.shape(0),
@@ -36,8 +35,7 @@ inline Relations relations_from(const Indices &row_starts, const Indices &target
     return {row_starts.data(), targets.data(), items};
 }
 
-template <class T>
-nanobind::ndarray<nanobind::numpy, T> owned(std::unique_ptr<T[]> data, std::initializer_list<std::size_t> shape) {
+template <class T> nanobind::ndarray<nanobind::numpy, T> owned(std::unique_ptr<T[]> data, std::initializer_list<std::size_t> shape) {
     nanobind::capsule owner(data.get(), [](void *p) noexcept { delete[] static_cast<T *>(p); });
     return nanobind::ndarray<nanobind::numpy, T>(data.release(), shape, owner);
 }

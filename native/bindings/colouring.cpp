@@ -19,15 +19,15 @@ Colours equitable_colouring(Ends left, Ends right, std::int64_t vertices, std::i
     std::unique_ptr<Result> result;
     {
         nb::gil_scoped_release release;
-        result = std::make_unique<Result>(manyheads::equitable_colouring(
-            {left.data(), left.size()}, {right.data(), right.size()}, vertices, colours));
+        result = std::make_unique<Result>(
+            manyheads::equitable_colouring({left.data(), left.size()}, {right.data(), right.size()}, vertices, colours));
     }
     Result *data = result.get();
     nb::capsule owner(result.release(), [](void *p) noexcept { delete static_cast<Result *>(p); });
     return Colours(data->data(), {data->size()}, owner);
 }
 
-} // namespace
+}  // namespace
 
 void register_colouring(nb::module_ &m) {
     m.def("equitable_colouring", &equitable_colouring, "left"_a, "right"_a, "vertices"_a, "colours"_a,

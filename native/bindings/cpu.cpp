@@ -69,8 +69,15 @@ int fill(PyObject *module) {
 }
 
 PyModuleDef_Slot slots[] = {{Py_mod_exec, reinterpret_cast<void *>(fill)}, {0, nullptr}};
-PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_cpu", "Levels of the kernels: built, and supported by this CPU.", 0, nullptr, slots,
-                          nullptr, nullptr, nullptr};
+PyModuleDef definition = {PyModuleDef_HEAD_INIT,
+                          "_cpu",
+                          "Levels of the kernels: built, and supported by this CPU.",
+                          0,
+                          nullptr,
+                          slots,
+                          nullptr,
+                          nullptr,
+                          nullptr};
 
 }  // namespace
 

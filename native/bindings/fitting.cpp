@@ -80,16 +80,19 @@ private:
 };
 
 template <class T> void register_as(nb::module_ &m, const char *name) {
-    nb::class_<Fit<T>>(m, name, "Weights fitted to a graph by full gradients. They cross this border as float64 (heads, d_model, key_width).")
-        .def(nb::init<const Indices &, const Indices &, const Array<float, 2> &, int, int, int>(), "row_starts"_a, "targets"_a, "embedding"_a,
-             "heads"_a, "key_width"_a, "threads"_a)
-        .def("set_weights", &Fit<T>::set_weights, "query"_a, "key"_a, "threshold"_a, "Set the weights, and the optimiser's moments to zero.")
+    nb::class_<Fit<T>>(m, name,
+                       "Weights fitted to a graph by full gradients. They cross this border as float64 (heads, d_model, key_width).")
+        .def(nb::init<const Indices &, const Indices &, const Array<float, 2> &, int, int, int>(), "row_starts"_a, "targets"_a,
+             "embedding"_a, "heads"_a, "key_width"_a, "threads"_a)
+        .def("set_weights", &Fit<T>::set_weights, "query"_a, "key"_a, "threshold"_a,
+             "Set the weights, and the optimiser's moments to zero.")
         .def("weights", &Fit<T>::weights, "Return (query, key, threshold).")
-        .def("look", &Fit<T>::look, "floor"_a, "ceiling"_a, "summit"_a, "threshold"_a, "weight"_a, "Survey all pairs, and compute the gradient by the weights.")
+        .def("look", &Fit<T>::look, "floor"_a, "ceiling"_a, "summit"_a, "threshold"_a, "weight"_a,
+             "Survey all pairs, and compute the gradient by the weights.")
         .def("gradient", &Fit<T>::gradient, "Return the gradient of the last survey, (by query, by key).")
-        .def("burst", &Fit<T>::burst, "rates"_a, "beta1"_a, "beta2"_a, "weight"_a, "ratio"_a, "share"_a, "seconds"_a,
-             "until_open"_a,
-             "Take steps at these rates. Ends early at zero or infinite loss, at the time limit, and (until_open) when all pairs are separated.");
+        .def("burst", &Fit<T>::burst, "rates"_a, "beta1"_a, "beta2"_a, "weight"_a, "ratio"_a, "share"_a, "seconds"_a, "until_open"_a,
+             "Take steps at these rates. Ends early at zero or infinite loss, at the time limit, and (until_open) when all pairs are "
+             "separated.");
 }
 
 }  // namespace

@@ -18,8 +18,8 @@ using namespace manyheads;
 
 namespace {
 
-nb::ndarray<nb::numpy, Item> contexts(const Indices &row_starts, const Indices &targets, int length, double target_rate,
-                                      std::uint64_t key, std::uint64_t stream, std::uint64_t start, std::size_t count) {
+nb::ndarray<nb::numpy, Item> contexts(const Indices &row_starts, const Indices &targets, int length, double target_rate, std::uint64_t key,
+                                      std::uint64_t stream, std::uint64_t start, std::size_t count) {
     const Relations relations = relations_from(row_starts, targets);
     require_range("length", length, 2, std::min<std::int64_t>(relations.items(), MOST_CONTEXT));
     require(0 <= target_rate && target_rate <= 1, "target_rate is from 0 to 1");
@@ -112,7 +112,8 @@ public:
 
     void set_weights(const Array<double, 3> &query, const Array<double, 3> &key, double threshold) {
         for (const auto *w : {&query, &key})
-            require(w->shape(0) == std::size_t(s_.heads) && w->shape(1) == std::size_t(s_.d_model) && w->shape(2) == std::size_t(s_.key_width),
+            require(w->shape(0) == std::size_t(s_.heads) && w->shape(1) == std::size_t(s_.d_model) &&
+                        w->shape(2) == std::size_t(s_.key_width),
                     "the weights have another shape than the settings");
         engine_->set_weights(query.data(), key.data(), threshold);
     }
@@ -188,8 +189,10 @@ void register_training(nb::module_ &m) {
                      "tuple[int, int, int, float, float, int]]"),
              "Train the whole protocol. Return (stopped, curve, tally of the test). progress(step, score, loss) is called at every "
              "validation check; its answer False cancels the run. seconds is the time limit.")
-        .def("advance", &Training::advance, "count"_a, "Train `count` steps and return their losses. NaN: the context had no valid position and the weights stayed.")
-        .def("gradient", &Training::gradient, "context"_a, "Return (loss, gradient by query, by key, by threshold) of one context. The weights stay.")
+        .def("advance", &Training::advance, "count"_a,
+             "Train `count` steps and return their losses. NaN: the context had no valid position and the weights stayed.")
+        .def("gradient", &Training::gradient, "context"_a,
+             "Return (loss, gradient by query, by key, by threshold) of one context. The weights stay.")
         .def("evaluate", &Training::evaluate, "stream"_a, "contexts"_a,
              "Return (hits, false alarms, misses, squared distance, squared distance of the prediction zero, valid positions).")
         .def("set_weights", &Training::set_weights, "query"_a, "key"_a, "threshold"_a)

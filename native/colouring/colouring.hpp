@@ -21,10 +21,10 @@
 
 namespace manyheads {
 
-using Index = std::int32_t; // groups, edges and colours; equitable_colouring refuses larger numbers
+using Index = std::int32_t;  // groups, edges and colours; equitable_colouring refuses larger numbers
 
 struct Groups {
-    std::vector<Index> of; // the group of each vertex
+    std::vector<Index> of;  // the group of each vertex
     Index count = 1;
 };
 
@@ -51,13 +51,13 @@ inline Groups merge(std::span<const std::int64_t> ends, std::int64_t vertices, I
 }
 
 class Colouring {
-  public:
+public:
     // Vertices 0 … left − 1 are on one side, left … left + right − 1 on the other.
     Colouring(Index left, Index right, Index edges, Index colours)
-        : left_{left}, colours_{colours}, words_{(std::size_t(colours) + 63) / 64},
-          edge_at_((std::size_t(left) + right) * colours, none), free_((std::size_t(left) + right) * words_, ~0ULL) {
+        : left_{left}, colours_{colours}, words_{(std::size_t(colours) + 63) / 64}, edge_at_((std::size_t(left) + right) * colours, none),
+          free_((std::size_t(left) + right) * words_, ~0ULL) {
         edges_.reserve(edges);
-        if (const int used = colours % 64) // the last word of a vertex has bits that are no colour
+        if (const int used = colours % 64)  // the last word of a vertex has bits that are no colour
             for (std::size_t last = words_ - 1; last < free_.size(); last += words_) free_[last] >>= 64 - used;
     }
 
@@ -106,8 +106,8 @@ class Colouring {
         return colour_of;
     }
 
-  private:
-    using Path = std::vector<Index>; // vertices
+private:
+    using Path = std::vector<Index>;  // vertices
 
     static constexpr Index none = -1;
 
@@ -120,8 +120,7 @@ class Colouring {
         const std::uint64_t *at_u = &free_[u * words_], *at_v = &free_[v * words_];
         const auto search = [&](std::size_t start, std::size_t stop) {
             for (std::size_t word = start; word < stop; ++word)
-                if (const std::uint64_t both = at_u[word] & at_v[word])
-                    return Index(word * 64 + std::countr_zero(both));
+                if (const std::uint64_t both = at_u[word] & at_v[word]) return Index(word * 64 + std::countr_zero(both));
             return none;
         };
         const Index colour = search(cursor_, words_);
@@ -153,8 +152,7 @@ class Colouring {
         for (Index u = 0; count > 0; ++u) {
             if (edge_at(u, from) == none || edge_at(u, to) != none) continue;
             from_u_.assign(1, u);
-            while (extend(from_u_, from, to)) {
-            }
+            while (extend(from_u_, from, to)) {}
             if (from_u_.back() >= left_) {
                 flip(from_u_, from, to);
                 --count;
@@ -181,19 +179,18 @@ class Colouring {
     }
 
     Index left_, colours_;
-    std::size_t words_;      // of 64 colours, for each vertex
-    std::size_t cursor_ = 0; // the word of the last colour given
+    std::size_t words_;       // of 64 colours, for each vertex
+    std::size_t cursor_ = 0;  // the word of the last colour given
     std::vector<std::array<Index, 2>> edges_;
-    std::vector<Index> edge_at_;      // (vertex, colour) → edge
-    std::vector<std::uint64_t> free_; // (vertex, colour) → bit
-    Path from_u_, from_v_;            // kept for their memory
+    std::vector<Index> edge_at_;       // (vertex, colour) → edge
+    std::vector<std::uint64_t> free_;  // (vertex, colour) → bit
+    Path from_u_, from_v_;             // kept for their memory
 };
 
 // The colour of each edge left[e] – right[e]. Vertices of the two sides are numbered apart.
-inline std::vector<std::int64_t> equitable_colouring(std::span<const std::int64_t> left,
-                                                     std::span<const std::int64_t> right, std::int64_t vertices,
-                                                     std::int64_t colours) {
-    constexpr std::int64_t limit = 1 << 29; // the groups of both sides together then fit an Index
+inline std::vector<std::int64_t> equitable_colouring(std::span<const std::int64_t> left, std::span<const std::int64_t> right,
+                                                     std::int64_t vertices, std::int64_t colours) {
+    constexpr std::int64_t limit = 1 << 29;  // the groups of both sides together then fit an Index
     if (left.size() != right.size()) throw std::invalid_argument("every edge has two ends");
     if (left.empty()) return {};
     if (std::int64_t(left.size()) > limit || colours > limit)
@@ -201,10 +198,9 @@ inline std::vector<std::int64_t> equitable_colouring(std::span<const std::int64_
     if (colours < 1) throw std::invalid_argument("edges need at least one colour");
     const Groups lefts = merge(left, vertices, Index(colours)), rights = merge(right, vertices, Index(colours));
     Colouring colouring(lefts.count, rights.count, Index(left.size()), Index(colours));
-    for (std::size_t edge = 0; edge < left.size(); ++edge)
-        colouring.insert(lefts.of[left[edge]], lefts.count + rights.of[right[edge]]);
+    for (std::size_t edge = 0; edge < left.size(); ++edge) colouring.insert(lefts.of[left[edge]], lefts.count + rights.of[right[edge]]);
     colouring.balance();
     return colouring.colours();
 }
 
-} // namespace manyheads
+}  // namespace manyheads

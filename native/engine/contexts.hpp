@@ -31,8 +31,8 @@ private:
 class Sampler {
 public:
     Sampler(const Relations &relations, int length, double target_rate, std::uint64_t key)
-        : graph_(&relations), length_(length), key_(key), at_most_(length), place_(relations.items(), ABSENT),
-          order_(length), items_(length) {
+        : graph_(&relations), length_(length), key_(key), at_most_(length), place_(relations.items(), ABSENT), order_(length),
+          items_(length) {
         // P[Binomial(n, ρ) = k] by one more trial at a time, then summed: at_most_[k] = P[Binomial(ℓ, ρ) ≤ k], k < ℓ.
         std::vector<double> exactly(length + 1, 0.0);
         exactly[0] = 1;

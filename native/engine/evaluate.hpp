@@ -145,10 +145,10 @@ private:
     Shape<T, BLOCK> block_;
     Shape<T, FIXED> shape_;
 
-    std::vector<Item> items_;               // the distinct items of the set
-    std::vector<Item> number_;              // the place of each item of the run among them, or −1
-    std::vector<Item> contexts_;            // by their number among the distinct
-    std::vector<int> relations_;            // p·stride + q of every relation, context by context …
+    std::vector<Item> items_;                 // the distinct items of the set
+    std::vector<Item> number_;                // the place of each item of the run among them, or −1
+    std::vector<Item> contexts_;              // by their number among the distinct
+    std::vector<int> relations_;              // p·stride + q of every relation, context by context …
     std::vector<std::size_t> relation_ends_;  // … up to here
 
     Buffer<Int<T>> multiplicity_;

@@ -12,8 +12,7 @@ namespace manyheads {
 template <class T> class Buffer {
 public:
     Buffer() = default;
-    explicit Buffer(std::size_t count)
-        : size_(count), data_(static_cast<T *>(::operator new[](bytes(count), LINE))) {
+    explicit Buffer(std::size_t count) : size_(count), data_(static_cast<T *>(::operator new[](bytes(count), LINE))) {
         std::memset(static_cast<void *>(data_.get()), 0, bytes(count));
     }
 

@@ -90,8 +90,8 @@ template <class T, int FIXED> class Values {
 public:
     Values(const Positions<T, FIXED> &positions, const Rows<T> &messages)
         : positions_(positions), messages_(&messages), message_(messages, positions.length()),
-          residual_(std::size_t(positions.length()) * messages.stride()), relations_(std::size_t(positions.length()) * positions.length() + 1),
-          target_(positions.length()) {}
+          residual_(std::size_t(positions.length()) * messages.stride()),
+          relations_(std::size_t(positions.length()) * positions.length() + 1), target_(positions.length()) {}
 
     // How many positions of the context are valid.
     int label(const Sampler &context) {
@@ -111,9 +111,8 @@ public:
             vector_blocks<T>(width, [=, this](auto V, int d) MANYHEADS_INLINE {
                 Tile<T, R, V> tile;
                 tile.clear();
-                tile.accumulate(score + p * stride, stride, 1, positions_.length(), [=](std::ptrdiff_t q, auto v) MANYHEADS_INLINE {
-                    return load(message->row(q) + d + v * WIDTH<T>);
-                });
+                tile.accumulate(score + p * stride, stride, 1, positions_.length(),
+                                [=](std::ptrdiff_t q, auto v) MANYHEADS_INLINE { return load(message->row(q) + d + v * WIDTH<T>); });
                 tile.store_to(residual + p * width + d, width);
             });
         });
@@ -154,9 +153,8 @@ public:
             vector_blocks<T>(stride, [=, this](auto V, int q) MANYHEADS_INLINE {
                 Tile<T, R, V> tile;
                 tile.clear();
-                tile.accumulate(residual + p * width, width, 1, messages_->width(), [=](std::ptrdiff_t d, auto v) MANYHEADS_INLINE {
-                    return load(across + d * stride + q + v * WIDTH<T>);
-                });
+                tile.accumulate(residual + p * width, width, 1, messages_->width(),
+                                [=](std::ptrdiff_t d, auto v) MANYHEADS_INLINE { return load(across + d * stride + q + v * WIDTH<T>); });
                 tile.each([&](auto r, auto v) MANYHEADS_INLINE { tile.at[r][v] *= scale; });
                 tile.store_to(by_score + p * stride + q, stride);
             });

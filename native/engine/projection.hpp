@@ -10,8 +10,8 @@ namespace manyheads {
 
 // projected[row, :] += Σ_d weight[row, d] · x[:, d] over the d of one panel, for the rows of queries and keys together;
 // the first panel starts the sums.
-template <class T, int FIXED>
-void project_panel(const Layout<T> layout, const Positions<T, FIXED> positions, int panel, const T *weights, const Gathered<T> &x, T *projected) {
+template <class T, int FIXED> void project_panel(const Layout<T> layout, const Positions<T, FIXED> positions, int panel, const T *weights,
+                                                 const Gathered<T> &x, T *projected) {
     const std::ptrdiff_t stride = positions.stride();
     const T *from = weights + layout.start(panel);
     const T *right = x.across(panel * PANEL<T>);
@@ -39,9 +39,9 @@ void project(const Layout<T> layout, const Positions<T, FIXED> positions, const 
 // gradient[row, d] = Σ_p by_projection[row, p] · x[p, d]. A finished tile waits, and is handed on vector by vector
 // between the products of the next: the optimiser keeps other parts of the CPU busy than they do. After every panel
 // then(sink) is called.
-template <class T, int FIXED, class Sink, class Then>
-Sink weight_gradients(const Layout<T> layout, const Positions<T, FIXED> positions, const T *by_projection, const Gathered<T> &x,
-                      T *panel_rows, Sink sink, Then then) {
+template <class T, int FIXED, class Sink, class Then> Sink weight_gradients(const Layout<T> layout, const Positions<T, FIXED> positions,
+                                                                            const T *by_projection, const Gathered<T> &x, T *panel_rows,
+                                                                            Sink sink, Then then) {
     constexpr int W = WIDTH<T>, ROWS = 4;
     const std::ptrdiff_t stride = positions.stride(), length = positions.length();
     alignas(64) T waiting[ROWS * TILE_VECTORS * W];
@@ -85,9 +85,8 @@ Sink weight_gradients(const Layout<T> layout, const Positions<T, FIXED> position
 }
 
 // Writes all gradients to by_weight. Only tests call it, so one version serves every context length.
-template <class T>
-void store_weight_gradients(const Layout<T> layout, const Positions<T, 0> positions, const T *by_projection, const Gathered<T> &x,
-                            T *panel_rows, T *by_weight) {
+template <class T> void store_weight_gradients(const Layout<T> layout, const Positions<T, 0> positions, const T *by_projection,
+                                               const Gathered<T> &x, T *panel_rows, T *by_weight) {
     const auto keep = [by_weight](Vec<T> g) mutable { store<T>(by_weight, g), by_weight += WIDTH<T>; };
     weight_gradients(layout, positions, by_projection, x, panel_rows, keep, [](const auto &) {});
 }

@@ -14,8 +14,7 @@ namespace manyheads {
 template <class T> class Rows {
 public:
     Rows() = default;
-    Rows(std::size_t count, int width)
-        : width_(width), stride_(round_up(width, WIDTH<T>)), data_(count * stride_), zero_(stride_) {}
+    Rows(std::size_t count, int width) : width_(width), stride_(round_up(width, WIDTH<T>)), data_(count * stride_), zero_(stride_) {}
     template <class U> Rows(const U *plain, std::size_t count, int width) : Rows(count, width) {
         for (std::size_t i = 0; i < count; ++i) std::copy_n(plain + i * width, width, row(i));
     }
@@ -63,8 +62,7 @@ private:
 };
 
 // to[j, i] = from[i, j] for whole vectors of rows and columns.
-template <class T>
-void transpose_into(const T *from, std::ptrdiff_t from_stride, int rows, int columns, T *to, std::ptrdiff_t to_stride) {
+template <class T> void transpose_into(const T *from, std::ptrdiff_t from_stride, int rows, int columns, T *to, std::ptrdiff_t to_stride) {
     constexpr int W = WIDTH<T>;
     for (int i = 0; i < rows; i += W)
         for (int j = 0; j < columns; j += W) {

@@ -14,9 +14,8 @@ template <int R, int V, class T, int FIXED>
 MANYHEADS_INLINE inline Tile<T, R, V> head_scores(const Shape<T, FIXED> s, const T *query, const T *key, int p, int q) {
     Tile<T, R, V> tile;
     tile.clear();
-    tile.accumulate(query + p, 1, s.stride(), s.key_width, [=](std::ptrdiff_t c, auto v) MANYHEADS_INLINE {
-        return load(key + c * s.stride() + q + v * WIDTH<T>);
-    });
+    tile.accumulate(query + p, 1, s.stride(), s.key_width,
+                    [=](std::ptrdiff_t c, auto v) MANYHEADS_INLINE { return load(key + c * s.stride() + q + v * WIDTH<T>); });
     return tile;
 }
 
@@ -27,9 +26,8 @@ MANYHEADS_INLINE inline void head_gradient(const Shape<T, FIXED> s, const T *a, 
         vector_blocks<T>(s.stride(), [=](auto V, int first) MANYHEADS_INLINE {
             Tile<T, R, V> tile;
             tile.clear();
-            tile.accumulate(a + std::ptrdiff_t(c) * s.stride(), s.stride(), 1, s.length(), [=](std::ptrdiff_t t, auto v) MANYHEADS_INLINE {
-                return weight(t * s.stride() + first + v * WIDTH<T>);
-            });
+            tile.accumulate(a + std::ptrdiff_t(c) * s.stride(), s.stride(), 1, s.length(),
+                            [=](std::ptrdiff_t t, auto v) MANYHEADS_INLINE { return weight(t * s.stride() + first + v * WIDTH<T>); });
             tile.store_to(result + std::ptrdiff_t(c) * s.stride() + first, s.stride());
         });
     });
@@ -70,7 +68,8 @@ public:
         const Shape<T, FIXED> s = s_;
         const std::ptrdiff_t stride = s.stride();
         transpose_into(by_score, stride, stride, stride, across_.data(), stride);
-        transpose_into(reinterpret_cast<const T *>(winner_.data()), stride, stride, stride, reinterpret_cast<T *>(winner_across_.data()), stride);
+        transpose_into(reinterpret_cast<const T *>(winner_.data()), stride, stride, stride, reinterpret_cast<T *>(winner_across_.data()),
+                       stride);
         for (int k = 0; k < s.heads; ++k) {
             const auto won = [k](const T *gradient, const Int<T> *winner) MANYHEADS_INLINE {
                 return [=](std::ptrdiff_t at) MANYHEADS_INLINE {
@@ -111,7 +110,8 @@ public:
                     tile.store_to(share + std::ptrdiff_t(p) * s.stride() + q, s.stride());
                 });
             });
-            for (int p = 0; p < s.length(); ++p) share_out(share + std::ptrdiff_t(p) * s.stride(), score_.data() + std::ptrdiff_t(p) * s.stride());
+            for (int p = 0; p < s.length(); ++p)
+                share_out(share + std::ptrdiff_t(p) * s.stride(), score_.data() + std::ptrdiff_t(p) * s.stride());
         }
         return score_.data();
     }
@@ -134,7 +134,8 @@ public:
             transpose_into(by_logit, stride, stride, stride, across, stride);
             const std::ptrdiff_t query = s.head(k), key = s.keys() + s.head(k);
             head_gradient(s, projected + key, by_projection + query, [=](std::ptrdiff_t at) MANYHEADS_INLINE { return load(across + at); });
-            head_gradient(s, projected + query, by_projection + key, [=](std::ptrdiff_t at) MANYHEADS_INLINE { return load(by_logit + at); });
+            head_gradient(s, projected + query, by_projection + key,
+                          [=](std::ptrdiff_t at) MANYHEADS_INLINE { return load(by_logit + at); });
         }
     }
 

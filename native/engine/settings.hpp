@@ -30,8 +30,8 @@ inline void require_shape(std::int64_t items, std::int64_t d_model, std::int64_t
 
 struct Settings {
     int items = 0, d_model = 0, heads = 0, key_width = 0, context = 0;
-    bool softmax = false;        // rule: softmax summed over heads, else their maximum
-    bool values = false;         // objective: the value channel's messages, else the edges
+    bool softmax = false;  // rule: softmax summed over heads, else their maximum
+    bool values = false;   // objective: the value channel's messages, else the edges
     int message_width = 0;
     bool balanced = false;       // the weight of positives is negatives/positives of the context …
     double positive_weight = 0;  // … else this

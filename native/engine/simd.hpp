@@ -36,11 +36,11 @@ template <> struct Simd<float> {
     typedef float Loose __attribute__((vector_size(MANYHEADS_VECTOR_BYTES), aligned(4), may_alias));
     typedef Int LooseBits __attribute__((vector_size(MANYHEADS_VECTOR_BYTES), aligned(4), may_alias));
     static constexpr int mantissa = 23;
-    static constexpr float round_magic = 0x1.8p23f;           // adding it leaves a whole number in the low bits
-    static constexpr float ln2_high = 0x1.62e4p-1f;            // few enough bits that n·ln2_high is exact
+    static constexpr float round_magic = 0x1.8p23f;  // adding it leaves a whole number in the low bits
+    static constexpr float ln2_high = 0x1.62e4p-1f;  // few enough bits that n·ln2_high is exact
     static constexpr float ln2_low = 0x1.7f7d1cp-20f;
-    static constexpr float lowest_exponent = -87.0f;           // exp of it is still a normal number
-    static constexpr int exp_terms = 8;                        // |r|^8/8! < 2^−27 for |r| ≤ ln 2/2
+    static constexpr float lowest_exponent = -87.0f;  // exp of it is still a normal number
+    static constexpr int exp_terms = 8;               // |r|^8/8! < 2^−27 for |r| ≤ ln 2/2
 };
 
 template <> struct Simd<double> {
@@ -65,12 +65,8 @@ template <class T> constexpr int WIDTH = MANYHEADS_VECTOR_BYTES / static_cast<in
 
 constexpr int round_up(int count, int multiple) { return (count + multiple - 1) / multiple * multiple; }
 
-template <class T> MANYHEADS_INLINE inline Vec<T> load(const T *p) {
-    return *reinterpret_cast<const typename Simd<T>::Loose *>(p);
-}
-template <class T> MANYHEADS_INLINE inline void store(T *p, Vec<T> v) {
-    *reinterpret_cast<typename Simd<T>::Loose *>(p) = v;
-}
+template <class T> MANYHEADS_INLINE inline Vec<T> load(const T *p) { return *reinterpret_cast<const typename Simd<T>::Loose *>(p); }
+template <class T> MANYHEADS_INLINE inline void store(T *p, Vec<T> v) { *reinterpret_cast<typename Simd<T>::Loose *>(p) = v; }
 template <class T> MANYHEADS_INLINE inline Bits<T> load_bits(const Int<T> *p) {
     return *reinterpret_cast<const typename Simd<T>::LooseBits *>(p);
 }
@@ -91,9 +87,8 @@ template <class T> MANYHEADS_INLINE inline void in_register([[maybe_unused]] Vec
 
 // Loops whose count the compiler knows, written out: only then does GCC keep small arrays in registers.
 template <int N, class Body> MANYHEADS_INLINE inline void unroll(Body &&body) {
-    [&]<int... I>(std::integer_sequence<int, I...>) MANYHEADS_INLINE {
-        (body(std::integral_constant<int, I>{}), ...);
-    }(std::make_integer_sequence<int, N>{});
+    [&]<int... I>(std::integer_sequence<int, I...>)
+        MANYHEADS_INLINE { (body(std::integral_constant<int, I>{}), ...); }(std::make_integer_sequence<int, N>{});
 }
 
 template <class T> MANYHEADS_INLINE inline Vec<T> square_root(Vec<T> x) {
@@ -143,8 +138,7 @@ MANYHEADS_INLINE inline Vec<T> series(Coefficient coefficient, const Vec<T> *pow
         return all<T>(constant);
     } else {
         constexpr int level = std::bit_width(static_cast<unsigned>(COUNT - 1)) - 1, half = 1 << level;
-        return series<T, FIRST, half>(coefficient, powers) +
-               powers[level] * series<T, FIRST + half, COUNT - half>(coefficient, powers);
+        return series<T, FIRST, half>(coefficient, powers) + powers[level] * series<T, FIRST + half, COUNT - half>(coefficient, powers);
     }
 }
 

@@ -30,8 +30,8 @@ template <class T, int FIXED> class Step {
 public:
     Step(const Step &) = delete;
     explicit Step(const Data<T> &data)
-        : s_(data.settings), layout_(data.layout()), shape_(s_.heads, s_.key_width, s_.context), x_(data.embedding, s_.context), last_x_(data.embedding, s_.context),
-          projected_(shape_.size()), by_projection_(shape_.size()), by_score_(shape_.pairs()),
+        : s_(data.settings), layout_(data.layout()), shape_(s_.heads, s_.key_width, s_.context), x_(data.embedding, s_.context),
+          last_x_(data.embedding, s_.context), projected_(shape_.size()), by_projection_(shape_.size()), by_score_(shape_.pairs()),
           panel_(std::size_t(s_.context) * PANEL<T>) {
         if (s_.softmax) softmax_.emplace(shape_);
         else max_.emplace(shape_);
@@ -66,7 +66,8 @@ public:
     // the weights once.
     void update(Weights<T> &weights, const Cost &cost, const Adam<T> &adam, const Sampler &next) {
         if (adam.keep != 1)
-            for (std::size_t at = 0; at < layout_.size(); at += WIDTH<T>) store<T>(weights.value() + at, load(weights.value() + at) * adam.keep);
+            for (std::size_t at = 0; at < layout_.size(); at += WIDTH<T>)
+                store<T>(weights.value() + at, load(weights.value() + at) * adam.keep);
         std::swap(x_, last_x_);
         take(next);
         int panel = 0;
@@ -79,7 +80,8 @@ public:
             project_until(under_way.finished());
         }).finish();
         project_until(layout_.size());
-        if (!s_.values) adam.update(weights.threshold, weights.threshold_first, weights.threshold_second, static_cast<T>(cost.by_threshold));
+        if (!s_.values)
+            adam.update(weights.threshold, weights.threshold_first, weights.threshold_second, static_cast<T>(cost.by_threshold));
     }
 
 private:

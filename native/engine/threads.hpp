@@ -38,7 +38,8 @@ template <class Body, class Start> void on_threads(int count, Body &&body, Start
         for (int n = 1; n < count; ++n) try {
                 start(others, [&guarded, n] { guarded(n); });
             } catch (const std::system_error &) {
-                throw std::runtime_error("this machine starts " + std::to_string(n) + " of " + std::to_string(count) + " threads: use fewer workers");
+                throw std::runtime_error("this machine starts " + std::to_string(n) + " of " + std::to_string(count) +
+                                         " threads: use fewer workers");
             }
         guarded(0);
     }

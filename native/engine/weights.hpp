@@ -37,8 +37,8 @@ public:
     static constexpr int LEAD = 2 * WIDTH<T>;
 
     AdamStream(const Adam<T> &adam, T *weight, T *first, T *second)
-        : rate_(all<T>(adam.rate)), epsilon_(all<T>(adam.epsilon)), beta1_(all<T>(adam.beta1)), beta2_(all<T>(adam.beta2)),
-          weight_(weight), first_(first), second_(second) {}
+        : rate_(all<T>(adam.rate)), epsilon_(all<T>(adam.epsilon)), beta1_(all<T>(adam.beta1)), beta2_(all<T>(adam.beta2)), weight_(weight),
+          first_(first), second_(second) {}
 
     MANYHEADS_INLINE void operator()(Vec<T> gradient) {
         go_on();

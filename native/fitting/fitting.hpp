@@ -18,10 +18,10 @@ namespace manyheads {
 struct Course {
     std::vector<double> rates;
     double beta1, beta2, weight;
-    double ratio;       // 0 for the rule max
-    double share;       // the share of the sources that one step surveys, in (0, 1]
-    double seconds;     // time limit
-    bool until_open;    // end as soon as all pairs are separated (only where share is 1)
+    double ratio;     // 0 for the rule max
+    double share;     // the share of the sources that one step surveys, in (0, 1]
+    double seconds;   // time limit
+    bool until_open;  // end as soon as all pairs are separated (only where share is 1)
 };
 
 // The result of a burst: the number of steps, and the survey before the last of them (or after it, if the burst ended early).
@@ -196,7 +196,8 @@ private:
                 gather(key, surveyors_[0].by_key.data() + std::size_t(i) * projections_.width());
                 for (std::size_t n = 1; n < surveyors_.size(); ++n)
                     for (int head = 0; head < heads(); ++head)
-                        for (int c = 0; c < key_width(); ++c) key[head * key_width() + c] += surveyors_[n].by_key[projections_.at(head, i) + c];
+                        for (int c = 0; c < key_width(); ++c)
+                            key[head * key_width() + c] += surveyors_[n].by_key[projections_.at(head, i) + c];
             }
         });
         share(d_model_, [&](int, int first, int last) {
@@ -207,10 +208,11 @@ private:
                             joined_.data() + std::size_t(begin) * stride_ + matrix * half_, stride_, half_, to + matrix * half_, stride_);
             };
             if (groups.all) half(0, 0, items());
-            else for (std::size_t g = 0; g < groups.count; ++g) {
-                const int from = groups.first[g] * Surveyor<T>::GROUP;
-                half(0, from, std::min(from + Surveyor<T>::GROUP, items()));
-            }
+            else
+                for (std::size_t g = 0; g < groups.count; ++g) {
+                    const int from = groups.first[g] * Surveyor<T>::GROUP;
+                    half(0, from, std::min(from + Surveyor<T>::GROUP, items()));
+                }
             half(1, 0, items());
         });
     }
@@ -251,7 +253,8 @@ template <class T> Burst Fitting<T>::burst(const Course &course, double &thresho
         if (now - last_pulse > std::chrono::milliseconds(100)) pulse(), last_pulse = now;
         const Adam<double> adam = next(rate, course.beta1, course.beta2);
         step(adam);
-        if (course.ratio == 0) adam.update(threshold, threshold_first_, threshold_second_, burst.finding.by_ceiling + burst.finding.by_summit);
+        if (course.ratio == 0)
+            adam.update(threshold, threshold_first_, threshold_second_, burst.finding.by_ceiling + burst.finding.by_summit);
         ++burst.steps;
     }
     return burst;

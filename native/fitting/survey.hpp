@@ -26,7 +26,7 @@ struct Levels {
 // The result of a survey. `low` is the highest score of a pair without a relation, but at least the ceiling, because
 // scores below the ceiling are not compared. `high` is the lowest score of a relation.
 struct Finding {
-    double loss = 0, by_ceiling = 0, by_summit = 0;  // the loss, and its derivatives by the two levels
+    double loss = 0, by_ceiling = 0, by_summit = 0;           // the loss, and its derivatives by the two levels
     double lowest = std::numeric_limits<double>::infinity();  // the lowest score of any head below the floor
     double low = -std::numeric_limits<double>::infinity(), high = std::numeric_limits<double>::infinity();
     std::int64_t missed = 0, false_pairs = 0, costly = 0;  // relations at or below the threshold; other pairs above it; pairs with a cost
@@ -78,7 +78,8 @@ public:
     // From rows [item][queries of all heads …], those of items first … last − 1.
     void fill_queries(const T *joined, std::ptrdiff_t stride, int first, int last) {
         for (int head = 0; head < heads_; ++head)
-            for (int i = first; i < last; ++i) std::copy_n(joined + i * stride + head * key_width_, key_width_, query_.data() + at(head, i));
+            for (int i = first; i < last; ++i)
+                std::copy_n(joined + i * stride + head * key_width_, key_width_, query_.data() + at(head, i));
     }
 
     // From rows [item][keys of all heads …], likewise.
@@ -161,9 +162,8 @@ private:
         row_blocks<4>(count, [=, this](auto R, int row) MANYHEADS_INLINE {
             Tile<T, R, TILE_VECTORS> tile;
             tile.clear();
-            tile.accumulate(query + row * width, width, 1, p_->key_width(), [=](std::ptrdiff_t c, auto v) MANYHEADS_INLINE {
-                return load(across + c * BLOCK + v * WIDTH<T>);
-            });
+            tile.accumulate(query + row * width, width, 1, p_->key_width(),
+                            [=](std::ptrdiff_t c, auto v) MANYHEADS_INLINE { return load(across + c * BLOCK + v * WIDTH<T>); });
             tile.each([&](auto r, auto v) MANYHEADS_INLINE {
                 Bits<T> costs = tile.at[r][v] > ceiling;
                 if constexpr (FLOOR) costs |= tile.at[r][v] < floor;

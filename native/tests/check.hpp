@@ -20,14 +20,14 @@ struct Register {
 
 }  // namespace check
 
-#define TEST(name)                                        \
-    static void name();                                   \
-    static const check::Register register_##name(#name, name); \
+#define TEST(name)                                                                                                                         \
+    static void name();                                                                                                                    \
+    static const check::Register register_##name(#name, name);                                                                             \
     static void name()
 
-#define CHECK(condition)                                                                       \
-    do {                                                                                       \
-        if (!(condition)) {                                                                    \
-            if (++check::failures <= 20) std::printf("%s:%d: %s\n", __FILE__, __LINE__, #condition); \
-        }                                                                                      \
+#define CHECK(condition)                                                                                                                   \
+    do {                                                                                                                                   \
+        if (!(condition)) {                                                                                                                \
+            if (++check::failures <= 20) std::printf("%s:%d: %s\n", __FILE__, __LINE__, #condition);                                       \
+        }                                                                                                                                  \
     } while (false)

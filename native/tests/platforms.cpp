@@ -16,10 +16,8 @@ struct Variant {
 };
 
 constexpr Variant VARIANTS[] = {
-    {"max", 64, 16, 4, 5, 16, false, false},
-    {"max at odd sizes", 31, 13, 3, 7, 11, false, false},
-    {"softmax", 40, 12, 2, 6, 16, true, false},
-    {"softmax at odd sizes", 40, 11, 2, 6, 9, true, false},
+    {"max", 64, 16, 4, 5, 16, false, false},    {"max at odd sizes", 31, 13, 3, 7, 11, false, false},
+    {"softmax", 40, 12, 2, 6, 16, true, false}, {"softmax at odd sizes", 40, 11, 2, 6, 9, true, false},
     {"values", 40, 12, 2, 6, 16, false, true},
 };
 constexpr int STEPS = 200, CONTEXTS = 100, MESSAGE = 5;
@@ -58,7 +56,8 @@ template <class T> void train(const Variant &v) {
     const Tally tally = engine->evaluate(TEST, CONTEXTS);
     double loss = 0;
     for (const double x : losses) loss += std::isfinite(x) ? x : 0;  // NaN: a context without a valid position
-    std::printf("%s,%.17g,%.17g,%.17g,%.17g,%.17g\n", v.name, loss, squares(query) + squares(key), threshold, tally.micro_f1(), tally.distance);
+    std::printf("%s,%.17g,%.17g,%.17g,%.17g,%.17g\n", v.name, loss, squares(query) + squares(key), threshold, tally.micro_f1(),
+                tally.distance);
 }
 
 template <class T> void fit() {

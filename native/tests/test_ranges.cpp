@@ -39,9 +39,10 @@ template <class Field> bool refused(Field Settings::*field, std::int64_t value) 
 TEST(settings_out_of_range_are_refused) {
     CHECK(!throws<std::invalid_argument>([] { valid().check(); }));
     CHECK(throws<std::invalid_argument>([] { Settings().check(); }));
-    for (const auto field : {&Settings::items, &Settings::d_model, &Settings::heads, &Settings::key_width, &Settings::context,
-                             &Settings::patience})
-        for (const std::int64_t value : {0, -1, std::numeric_limits<int>::max(), std::numeric_limits<int>::min()}) CHECK(refused(field, value));
+    for (const auto field :
+         {&Settings::items, &Settings::d_model, &Settings::heads, &Settings::key_width, &Settings::context, &Settings::patience})
+        for (const std::int64_t value : {0, -1, std::numeric_limits<int>::max(), std::numeric_limits<int>::min()})
+            CHECK(refused(field, value));
     for (const auto field : {&Settings::steps, &Settings::validate_every, &Settings::validation_contexts, &Settings::test_contexts})
         for (const std::int64_t value : {std::int64_t(0), std::int64_t(-1), std::numeric_limits<std::int64_t>::max()})
             CHECK(refused(field, value));

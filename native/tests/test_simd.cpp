@@ -75,7 +75,7 @@ TEST(lanes_are_the_bits_of_a_comparison) {
             for (int i = 0; i < WIDTH<T>; ++i) x[i] = wanted >> i & 1 ? -1 : 0;
             CHECK(lanes<T>(x) == wanted);
         }
-        CHECK(lanes<T>(all_bits<T>(-1)) == (1ull << WIDTH<T>) - 1);
+        CHECK(lanes<T>(all_bits<T>(-1)) == (1ull << WIDTH<T>)-1);
     });
 }
 
@@ -83,7 +83,8 @@ TEST(the_exponential_is_within_3_ulp) {
     both([]<class T>(T) {
         const double lowest = sizeof(T) == 4 ? -87 : -708;
         double worst = 0;
-        for (const T x : numbers<T>(50'000, lowest, 0)) worst = std::max(worst, ulps(exponential(x), std::exp(static_cast<long double>(x))));
+        for (const T x : numbers<T>(50'000, lowest, 0))
+            worst = std::max(worst, ulps(exponential(x), std::exp(static_cast<long double>(x))));
         for (double size = 1e-12; size < -lowest; size *= 1.001)
             worst = std::max(worst, ulps(exponential(static_cast<T>(-size)), std::exp(static_cast<long double>(static_cast<T>(-size)))));
         CHECK(worst < 3);

@@ -1,9 +1,8 @@
 """How many relations can one attention layer hold, and into how many heads should its key budget be split?"""
 
-from typing import TYPE_CHECKING
-
 from manyheads.lazy import on_demand
 
+TYPE_CHECKING = False  # `typing` takes longer to import than this module
 if TYPE_CHECKING:
     from manyheads import construct as construct
     from manyheads.block import BlockOutcome as BlockOutcome
@@ -18,11 +17,16 @@ if TYPE_CHECKING:
     from manyheads.certificate import certify as certify
     from manyheads.certificate.exclusion import Exclusion as Exclusion
     from manyheads.certificate.exclusion import exclude as exclude
+    from manyheads.certificate.exclusion_proof import check_exclusion as check_exclusion
+    from manyheads.drawing import draw as draw
     from manyheads.errors import InputError as InputError
     from manyheads.files import read_embedding as read_embedding
+    from manyheads.files import read_exclusion as read_exclusion
     from manyheads.files import read_graph as read_graph
+    from manyheads.files import read_labels as read_labels
     from manyheads.files import read_layer as read_layer
     from manyheads.files import write_embedding as write_embedding
+    from manyheads.files import write_exclusion as write_exclusion
     from manyheads.files import write_export as write_export
     from manyheads.files import write_graph as write_graph
     from manyheads.files import write_layer as write_layer
@@ -30,10 +34,14 @@ if TYPE_CHECKING:
     from manyheads.fitting import FitResult as FitResult
     from manyheads.fitting import fit as fit
     from manyheads.fitting import grow as grow
-    from manyheads.fitting import smallest_fit as smallest_fit
+    from manyheads.fitting import smallest as smallest
     from manyheads.layer.layer import Layer as Layer
     from manyheads.layer.rules import Rule as Rule
     from manyheads.layer.rules import register_rule as register_rule
+    from manyheads.papers import PaperAnswer as PaperAnswer
+    from manyheads.papers import paper as paper
+    from manyheads.papers import published_rows as published_rows
+    from manyheads.planning import Audit as Audit
     from manyheads.planning import Plan as Plan
     from manyheads.planning import audit as audit
     from manyheads.planning import plan as plan
@@ -55,6 +63,7 @@ if TYPE_CHECKING:
     from manyheads.problem.graph_kinds import GraphKind as GraphKind
     from manyheads.problem.graph_kinds import register_graph_kind as register_graph_kind
     from manyheads.problem.problem import Problem as Problem
+    from manyheads.problem.problem import draw_problem as draw_problem
     from manyheads.sweep import Store as Store
     from manyheads.training import Outcome as Outcome
     from manyheads.training import Protocol as Protocol
@@ -82,13 +91,18 @@ _ROOMS = {
         "certify",
     ),
     "certificate.exclusion": ("Exclusion", "exclude"),
+    "certificate.exclusion_proof": ("check_exclusion",),
     "construct": (),
+    "drawing": ("draw",),
     "errors": ("InputError",),
     "files": (
         "read_embedding",
+        "read_exclusion",
         "read_graph",
+        "read_labels",
         "read_layer",
         "write_embedding",
+        "write_exclusion",
         "write_export",
         "write_graph",
         "write_layer",
@@ -98,14 +112,16 @@ _ROOMS = {
         "FitResult",
         "fit",
         "grow",
-        "smallest_fit",
+        "smallest",
     ),
     "layer.layer": ("Layer",),
     "layer.rules": (
         "Rule",
         "register_rule",
     ),
+    "papers": ("PaperAnswer", "paper", "published_rows"),
     "planning": (
+        "Audit",
         "Plan",
         "audit",
         "plan",
@@ -135,7 +151,7 @@ _ROOMS = {
         "GraphKind",
         "register_graph_kind",
     ),
-    "problem.problem": ("Problem",),
+    "problem.problem": ("Problem", "draw_problem"),
     "sweep": ("Store",),
     "training": (
         "Outcome",

@@ -2,7 +2,7 @@
 """The compiled parts of manyheads."""
 
 from collections.abc import Callable, Sequence
-from typing import Annotated, Literal
+from typing import Annotated, Literal, overload
 
 import numpy
 from numpy.typing import NDArray
@@ -301,7 +301,11 @@ class Training:
     @property
     def steps(self) -> int: ...
 
-def multiply(left: Annotated[NDArray[numpy.float64], dict(shape=(None, None), device='cpu', writable=False)], right: Annotated[NDArray[numpy.float64], dict(shape=(None, None), device='cpu', writable=False)], out: Annotated[NDArray[numpy.float64], dict(shape=(None, None), device='cpu')]) -> None:
+@overload
+def multiply(left: Annotated[NDArray[numpy.float64], dict(shape=(None, None), device='cpu', writable=False)], right: Annotated[NDArray[numpy.float64], dict(shape=(None, None), device='cpu', writable=False)], out: Annotated[NDArray[numpy.float64], dict(shape=(None, None), device='cpu')]) -> None: ...
+
+@overload
+def multiply(left: Annotated[NDArray[numpy.float32], dict(shape=(None, None), device='cpu', writable=False)], right: Annotated[NDArray[numpy.float32], dict(shape=(None, None), device='cpu', writable=False)], out: Annotated[NDArray[numpy.float32], dict(shape=(None, None), device='cpu')]) -> None:
     """
-    Write left @ right to out, in float64. Each element is one chain of multiply-adds in order, fused where the CPU can.
+    Write left @ right to out, in the precision of all three. Each element is one chain of multiply-adds in order, fused where the CPU can.
     """

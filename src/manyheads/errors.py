@@ -1,4 +1,7 @@
-"""The one error a caller has to expect."""
+"""The one error a caller has to expect, and the check of an argument's type that raises it."""
+
+import os
+from pathlib import Path
 
 from manyheads.text import shown_text
 
@@ -15,3 +18,37 @@ class InputError(ValueError):
 
     def __init__(self, message: object = "") -> None:
         super().__init__(shown_text(message))
+
+
+def require_type(value: object, kind: type | tuple[type, ...], what: str) -> None:
+    """Refuse an argument of another type, e.g. two arguments that are exchanged.
+
+    Args:
+        value: The argument.
+        kind: Its type, or the types that it can have.
+        what: The beginning of the message, e.g. "the layer of certify".
+
+    Raises:
+        InputError: The argument has another type. The message names both types.
+    """
+    if not isinstance(value, kind):
+        kinds = [one.__name__ for one in (kind if isinstance(kind, tuple) else (kind,))]
+        allowed = " or ".join(f"{'an' if name[0] in 'AEIOU' else 'a'} {name}" for name in kinds)
+        raise InputError(f"{what} is {allowed}, not {type(value).__name__}")
+
+
+def path_of(value: object) -> Path:
+    """A path that is given as text or as a path.
+
+    Args:
+        value: A str, a Path, or another object with a path.
+
+    Returns:
+        The path.
+
+    Raises:
+        InputError: The value is neither.
+    """
+    if not isinstance(value, (str, os.PathLike)):
+        raise InputError(f"the name of a file is text or a Path, not {type(value).__name__}")
+    return Path(value)

@@ -131,6 +131,7 @@ def main() -> int:
     parser.add_argument("count", type=int)
     parser.add_argument("--first", type=int, default=0, help="the number of the first case")
     parser.add_argument("--keep", type=Path, help="a directory for the files that fail")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child is not None:
@@ -138,7 +139,7 @@ def main() -> int:
         return 0
     counts, errors = run_child(options.count, first=options.first, keep=options.keep)
     print(errors, file=sys.stderr, end="")
-    print(table(counts))
+    print(json.dumps(counts) if options.json else table(counts))
     return int(any(row.get(outcome) for row in counts.values() for outcome in FAILURES))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
@@ -33,7 +34,7 @@ from manyheads.files.model_files import read_architecture
 from manyheads.files.safetensors_files import CHECKSUM, pack_tensors
 from manyheads.files.token_tables import read_ranking, read_token_table
 from manyheads.files.tokenizer_files import Tokenizer, read_tokenizer
-from manyheads.papers.rows import Row, Rows, read_rows, write_rows
+from manyheads.papers.rows import FORMAT, Row, Rows, read_rows, write_rows
 
 GRAPH = permutation_graph(6, seed=0)
 LABELS = ("Rome", "=1+1", "ä,b", "-", '"c"', "#d")
@@ -106,6 +107,13 @@ def below_the_checksum(content: bytes, rng: np.random.Generator) -> bytes:
     """Damage an edge list and give it a correct checksum."""
     damaged = mutate(content.partition(b"\n")[2], rng)
     return f"# sha256: {hashlib.sha256(damaged).hexdigest()}\n".encode() + damaged
+
+
+def _has_format(content: bytes) -> bool:
+    try:
+        return FORMAT.encode() in gzip.decompress(content)
+    except (OSError, EOFError, zlib.error):
+        return False
 
 
 def _write_rows(path: Path) -> None:
@@ -192,8 +200,8 @@ KINDS = (
     Kind("ranking.txt", lambda path: path.write_text("7\n10\n3\n"), read_ranking),
     Kind("tokenizer.json", write_tokenizer, _count_tokens),
     Kind("corpus.txt", lambda path: path.write_text(TEXT * 5), _count_text),
-    Kind("rows.jsonl.gz", _write_rows, read_rows),
-    Kind("rows.jsonl.gz", _write_rows, read_rows, damage=in_the_gzip),
+    Kind("rows.jsonl.gz", _write_rows, read_rows, _has_format),
+    Kind("rows.jsonl.gz", _write_rows, read_rows, _has_format, damage=in_the_gzip),
 )
 
 

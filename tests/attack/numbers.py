@@ -167,7 +167,7 @@ def judge(call: Callable[[], object]) -> tuple[str, str]:
     from manyheads.errors import InputError
     from manyheads.text import HOSTILE
 
-    begun, detail = time.monotonic(), ""
+    begun, detail = time.thread_time(), ""
     signal.setitimer(signal.ITIMER_REAL, WORK)
     out, err = io.StringIO(), io.StringIO()
     try:
@@ -189,7 +189,7 @@ def judge(call: Callable[[], object]) -> tuple[str, str]:
         outcome, detail = "traceback", f"{type(error).__name__}: {str(error)[:300]}"
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-    if (seconds := time.monotonic() - begun) > SECONDS:
+    if (seconds := time.thread_time() - begun) > SECONDS:
         outcome, detail = "slow", f"{seconds:.1f} s"
     return outcome, detail
 

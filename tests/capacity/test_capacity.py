@@ -7,10 +7,19 @@ import pytest
 import statsmodels.api as sm
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import binomtest
 from statsmodels.stats.weightstats import DescrStatsW
 
 from manyheads import InputError
-from manyheads.capacity import Point, affine_regression, points, regression_through_origin, threshold
+from manyheads.capacity import (
+    Goal,
+    Point,
+    affine_regression,
+    points,
+    regression_through_origin,
+    search_threshold,
+    threshold,
+)
 from manyheads.capacity.thresholds import differs
 
 
@@ -110,3 +119,40 @@ def test_too_few_points_say_so() -> None:
         affine_regression(np.array([1.0, 2.0]), np.array([1.0, 2.0]))
     with pytest.raises(InputError, match="different x"):
         affine_regression(np.array([1.0, 1.0, 1.0]), np.array([1.0, 2.0, 3.0]))
+
+
+@pytest.mark.parametrize(("successes", "count"), [(0, 3), (2, 3), (3, 3), (5, 10), (1, 1)])
+def test_the_interval_of_a_share_is_wilsons(successes: int, count: int) -> None:
+    made = point(2, 3, *[1.0] * successes, *[0.0] * (count - successes))
+    expected = binomtest(successes, count).proportion_ci(method="wilson")
+    np.testing.assert_allclose(Goal(exact=True).interval(made), (expected.low, expected.high), atol=1e-12)
+
+
+def test_the_interval_of_an_f1_stays_within_its_range() -> None:
+    made = point(2, 3, 0.7, 1.0, 1.0)
+    assert made.interval[1] > 1
+    assert Goal().interval(made) == (made.interval[0], 1.0)
+    assert Goal().interval(point(2, 3, 0.5)) == (0.0, 1.0)
+
+
+BEST = [point(3, 5, 0.991, 0.992, 0.99), point(3, 6, 0.999, 0.999, 0.999), point(3, 4, 0.9, 0.91, 0.9)]
+
+
+def test_points_of_other_shapes_do_not_change_the_range() -> None:
+    """A curve that was filled for a picture adds wide intervals and head counts that never reach the goal."""
+    filled = [point(1, 12, 0.6, 0.99, 0.99), point(1, 15, 0.98, 0.99, 0.989), point(4, 3, 0.5, 0.9, 0.99)]
+    found = search_threshold(BEST, Goal())
+    assert (found.key_budget, found.low, found.high) == (15, 15, 18)
+    assert (found.heads, found.heads_low, found.heads_high) == (3, 3, 3)
+    assert search_threshold([*BEST, *filled], Goal()) == found
+    assert threshold([*BEST, *filled]).heads_low == 1  # as on the paper's grids
+
+
+def test_a_head_count_that_reaches_the_goal_nearby_is_not_worse() -> None:
+    near, far = point(4, 4, 0.99, 0.993, 0.991), point(2, 9, 0.999, 0.999, 0.999)
+    found = search_threshold([*BEST, near, far], Goal())
+    assert (found.heads_low, found.heads_high) == (3, 4)
+
+
+def test_nothing_that_works_has_no_threshold() -> None:
+    assert search_threshold([point(1, 4, 0.5, 0.6)], Goal()).key_budget is None

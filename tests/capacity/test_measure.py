@@ -26,6 +26,7 @@ from manyheads.capacity import (
     threshold,
 )
 from manyheads.capacity.measurement import predictions
+from manyheads.capacity.search import MOST_WANTED, Search
 from manyheads.layer.rules import MAX, SOFTMAX, Rule
 from manyheads.sweep import LayerTrainer, Store, sweep, threads
 from manyheads.training import step_limit
@@ -117,14 +118,27 @@ def test_a_budget_of_time_is_kept_and_concludes_nothing_from_what_it_cut_short(s
     assert (capacity.key_budget, capacity.runs, capacity.curve) == (None, 0, ())
 
 
-def test_runs_without_a_score_are_counted_and_do_not_work(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_that_fail_end_the_measurement_without_a_verdict(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object, **__: object) -> None:
         raise ArithmeticError("no")
 
     monkeypatch.setattr(LayerTrainer, "train", fail)
     capacity = measure(TASK, store=store, heads=(1, 2), seeds=SEEDS)
     assert capacity.key_budget is None
-    assert capacity.unscored == capacity.runs > 0
+    assert capacity.unscored == capacity.failed == capacity.runs == 2  # a point's first seeds, and no more
+    assert (capacity.status, capacity.failure, capacity.complete) == ("failed", "ArithmeticError: no", False)
+
+
+def test_more_seeds_than_memory_are_not_listed() -> None:
+    search = Search({1: 4, 2: 3}, range(10**12), target=0.9, limit=32, widest=8)
+    search.tell({want: 1.0 for want in search.wanted()})
+    wanted = search.wanted()
+    assert wanted[:2] == [(1, 4, 2), (1, 4, 3)]
+    assert len(wanted) == MOST_WANTED
+    search.tell(dict.fromkeys(wanted, 1.0))
+    assert search.wanted()[0] == (1, 4, MOST_WANTED + 2)
+    search.tell(dict.fromkeys(search.wanted(), None))  # a point with a run that has no score does not work
+    assert search.wanted()[0][1] > 4
 
 
 def test_exact_recovery_is_half_of_the_seeds(store: Store) -> None:
@@ -199,7 +213,7 @@ def test_what_has_no_score_is_not_trained(
 
 @pytest.mark.parametrize(("heads", "seeds"), [((), (0,)), ((1,), ()), ((0, 1), (0,))])
 def test_nothing_to_measure_is_said(store: Store, heads: tuple[int, ...], seeds: tuple[int, ...]) -> None:
-    with pytest.raises(InputError, match="at least one head count"):
+    with pytest.raises(InputError, match=r"at least one head count|heads is a whole number from 1"):
         measure(TASK, store=store, heads=heads, seeds=seeds)
 
 

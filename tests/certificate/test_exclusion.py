@@ -11,7 +11,7 @@ from support.linear_programme import one_head_holds
 
 from manyheads import Layer, certify, gaussian, permutation_graph, regular_graph
 from manyheads.certificate.exclusion import exclude
-from manyheads.certificate.exclusion_proof import correction_share
+from manyheads.certificate.exclusion_proof import check_exclusion, correction_share
 from manyheads.problem.graph import Graph
 from manyheads.problem.problem import Problem
 
@@ -143,3 +143,54 @@ def test_progress_is_told() -> None:
     assert [step for step, _, _ in told] == list(range(answer.steps + 1))
     assert told[0][1] > 0
     assert told[-1][2] == 0
+
+
+def test_two_items_with_one_row_and_different_relations_are_a_proof() -> None:
+    """At (256, 64) one head holds every permutation, but not if two rows are the same."""
+    rows = gaussian(256, 64, seed=1).copy()
+    rows[9] = rows[5]
+    for graph in (permutation_graph(256, seed=0), Graph(256, np.array([7]), np.array([9]))):
+        answer = exclude(Problem(graph, rows))
+        assert (answer.verdict, answer.steps) == ("excluded", 0)
+        assert answer.matrix is not None
+        assert np.count_nonzero(answer.matrix) == 2
+        check = check_exclusion(Problem(graph, rows), answer.matrix)
+        assert (check.proved, check.pairs) == (True, 2)
+        assert not check_exclusion(Problem(graph, rows), -answer.matrix).proved
+        assert not check_exclusion(Problem(graph, gaussian(256, 64, seed=1)), answer.matrix).proved
+    both = Graph(256, np.array([5, 9]), np.array([7, 7]))  # the same relations: nothing speaks against it
+    assert exclude(Problem(both, rows)).verdict == "held"
+
+
+def test_columns_that_add_no_form_change_nothing() -> None:
+    problem = permutation(64, 16)
+    x = problem.rows.astype(np.float64)
+    wider = np.hstack([x, x[:, :2], np.zeros((64, 1))])
+    for rows in (wider, x * 1e150, x * 1e-150, x * 2.0 ** np.arange(-8, 8)):
+        assert exclude(Problem(problem.graph, rows)).verdict == "excluded"
+    held = permutation(64, 20)
+    assert exclude(Problem(held.graph, np.hstack([held.rows, held.rows]))).verdict == "held"
+
+
+def test_rows_of_too_low_a_rank_are_no_proof() -> None:
+    """The rows have rank 2 and three different columns: the check does not know the relation of the columns."""
+    x = np.random.default_rng(0).integers(-3, 4, (12, 2)).astype(np.float64)
+    rows = np.hstack([x, x[:, :1] + x[:, 1:]])
+    problem = Problem(permutation_graph(12, seed=0), x)
+    matrix = exclude(problem).matrix
+    assert matrix is not None
+    check = check_exclusion(problem, matrix)
+    assert check.proved
+    assert not correction_share(problem.graph, rows, matrix) < 1
+
+
+def test_a_check_says_why_it_refuses(proved: tuple[Problem, ndarray]) -> None:
+    problem, matrix = proved
+    assert check_exclusion(problem, matrix).reason.startswith("M has the sign of every pair, and the correction")
+    larger, flipped = matrix.copy(), matrix.copy()
+    larger[3, 5] *= 1.5
+    flipped[3, 5] *= -1
+    for wrong, why in ((larger, "XᵀMX"), (flipped, "wrong sign"), (matrix[:40, :40], "another number of items")):
+        check = check_exclusion(problem, wrong)
+        assert not check.proved
+        assert why in check.reason

@@ -31,6 +31,29 @@ def test_products_of_any_shape(rows: int, inner: int, columns: int, offset: int,
     assert np.isnan(around[:, -2:]).all()
 
 
+def test_products_in_single_precision() -> None:
+    rng = np.random.default_rng(0)
+    left, right = (rng.standard_normal(shape).astype(np.float32) for shape in ((40, 30), (30, 37)))
+    out = np.empty((40, 37), dtype=np.float32)
+    multiply(left, right, out)
+    exact = left.astype(np.float64) @ right.astype(np.float64)
+    assert (np.abs(out - exact) <= 31 * 2.0**-24 * (np.abs(left) @ np.abs(right))).all()
+
+
+def test_an_output_of_another_precision_is_refused() -> None:
+    """A converted copy of it would be filled and lost."""
+    left, right = np.ones((2, 3), dtype=np.float32), np.ones((3, 5), dtype=np.float32)
+    with pytest.raises(TypeError, match="incompatible function arguments"):
+        multiply(left, right, np.empty((2, 5), dtype=np.int64))
+
+
+@pytest.mark.parametrize(("rows", "inner", "columns"), [(0, 3, 5), (2, 0, 5), (2, 3, 0)])
+def test_empty_products(rows: int, inner: int, columns: int) -> None:
+    out = np.ones((rows, columns))
+    multiply(np.ones((rows, inner)), np.ones((inner, columns)), out)
+    assert (out == (inner > 0) * 3).all()
+
+
 def test_what_is_not_finite_stays_so() -> None:
     left, right, out = np.array([[1.0, np.inf], [np.nan, 0.0]]), np.ones((2, 5)), np.empty((2, 5))
     multiply(left, right, out)

@@ -36,7 +36,7 @@ OPTION_ERRORS = [
     (["plan"], "a question of plan is missing: choose from budget, relations, width, retrieval"),
     (["plan", "--items", "64"], "a question of plan is missing: choose from budget"),
     (["plan", "buget"], "there is no question of plan 'buget': did you mean budget?"),
-    (["certify"], "certify needs LAYER, --graph and --embedding"),
+    (["certify"], "certify needs --graph and --embedding"),
     (["certify", "layer.safetensors", "--graph", "g.csv"], "certify needs --embedding"),
     (["train", "--graph", "permutation:8"], "train needs --embedding, --heads and --key-width"),
     (["export", "layer.safetensors"], "export needs DIRECTORY and --to"),

@@ -58,6 +58,25 @@ def test_a_shape_too_small_is_a_no(capsys: pytest.CaptureFixture[str]) -> None:
     assert "fitted     1 attempt" in said or "fitted  1 attempt" in said
 
 
+def test_one_head_that_fails_is_impossible_or_possible(capsys: pytest.CaptureFixture[str]) -> None:
+    little = ["--heads", "1", "--key-width", "2", "--restarts", "1", "--steps", "100"]
+    rows = ["--graph", "permutation:32", "--embedding"]
+    for width, words in (
+        ("8", "impossible at every width, proved"),
+        ("16", "possible: a layer of width 16, certified"),
+    ):
+        assert main(["fit", *rows, f"gaussian:{width}", *little]) == 1
+        said = " ".join(capsys.readouterr().out.split())
+        assert f"one head: {words}; `manyheads exclude --graph permutation:32 --embedding gaussian:{width} -" in said
+    assert main(["fit", *rows, "gaussian:8", "--heads", "1", "--smallest", "--time-limit", "1", "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["one_head"]["verdict"] == "excluded"
+    several = ["--heads", "2", "--key-width", "2", "--restarts", "1", "--steps", "50", "--json"]
+    assert main(["fit", *rows, "gaussian:8", *several]) == 1
+    assert json.loads(capsys.readouterr().out)["one_head"] is None
+    assert main(["fit", *rows, "gaussian:8", "--rule", "sum"]) == 2
+    assert "`manyheads exclude --rule sum` decides" in capsys.readouterr().err
+
+
 def test_the_smallest_and_the_best_split_show_what_was_tried(capsys: pytest.CaptureFixture[str]) -> None:
     search = ["--time-limit", "1.5", "--workers", "1", "-o", "small.safetensors", "--force"]
     assert main([*FIT, "--smallest", *search, "--json"]) == 0

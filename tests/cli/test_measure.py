@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
@@ -10,16 +11,19 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from matplotlib.image import imread
 from rich.console import Console
 from support.commands import refused
 
-from manyheads import Store, gaussian, permutation_graph, write_embedding, write_graph
+from manyheads import Run, Store, gaussian, permutation_graph, write_embedding, write_graph
 from manyheads.capacity import Bracket, Goal, MeasureProgress, Point
 from manyheads.cli import main
 from manyheads.cli.render.progress import watch_line, watch_table, watching
+from manyheads.sweep import LayerTrainer, Record
+from manyheads.sweep.store.record import FINISHED
 
 PROTOCOL = ["--context-length", "8", "--steps", "3000", "--seeds", "3", "--goal", "0.9", "--heads", "1,2,4"]
 SMALL = ["measure", "--graph", "permutation:16", "--embedding", "gaussian:8", *PROTOCOL]
@@ -37,7 +41,7 @@ def test_the_answer_the_store_and_the_picture(capsys: pytest.CaptureFixture[str]
     assert said == ""
     assert told.startswith("D_K* = ")
     assert max(map(len, told.splitlines())) <= 80
-    assert sorted(os.listdir()) == ["curve.png", "curve.svg", "manyheads.db", "manyheads.db.lock"]
+    assert sorted(os.listdir()) == ["curve.png", "curve.svg", "manyheads.db"]
     assert imread("curve.png").std() > 0.05  # something is drawn
     # again: nothing is trained, and machines are told the same
     assert main([*SMALL, "--json"]) == 0
@@ -49,10 +53,31 @@ def test_the_answer_the_store_and_the_picture(capsys: pytest.CaptureFixture[str]
     assert facts["low"] <= facts["key_budget"]
     assert facts["heads_low"] <= facts["heads"] <= facts["heads_high"]
     assert 0 < facts["runs"] <= facts["grid"]
-    assert {"heads", "key_width", "key_budget", "scores"} == set(facts["curve"][0])
+    assert {"heads", "key_width", "key_budget", "scores", "interval", "t_interval"} == set(facts["curve"][0])
+    assert all(0 <= end <= 1 for point in facts["curve"] for end in point["interval"] or ())
+    # with and without the picture, and by the store alone: one answer
+    assert main(["results", "--capacity", "--goal", SMALL[SMALL.index("--goal") + 1], "--json"]) == 0
+    (problem,) = json.loads(capsys.readouterr().out)["problems"]
+    names = ("key_budget", "low", "high", "heads", "heads_low", "heads_high")
+    assert [problem[name] for name in names] == [facts[name] for name in names]
+    low, high = ("?" if facts[name] is None else facts[name] for name in ("low", "high"))
+    assert f"{facts['key_budget']}, 95 % range {low} to {high}\n" in told
     # a picture is not overwritten, and nothing is trained before that is said
     assert main([*SMALL, "--seeds", "4", "--picture", "curve"]) == 2
     assert "already exists" in capsys.readouterr().err
+
+
+def test_one_head_that_never_gets_there_is_impossible_or_not_found(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--context-length", "8", "--steps", "200", "--seeds", "2", "--goal", "0.999"]
+    for width, counts, says in ((5, [2, 0, 0], "impossible at every width, proved, for 2 of 2 seeds"),
+                                (16, [0, 2, 0], "possible, certified, for 2 of 2 seeds, but not found")):  # fmt: skip
+        problem = ["measure", "--graph", "permutation:24", "--embedding", f"gaussian:{width}", *words]
+        assert main([*problem, "--heads", "1"]) == 1
+        assert says in " ".join(capsys.readouterr().out.split())
+        assert main([*problem, "--heads", "1", "--json"]) == 1
+        assert list(json.loads(capsys.readouterr().out)["one_head"].values()) == counts
+    assert main([*problem, "--heads", "2", "--max-runs", "1", "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["one_head"] is None
 
 
 def test_files_of_the_users_own_are_measured(capsys: pytest.CaptureFixture[str]) -> None:
@@ -145,6 +170,12 @@ def test_a_second_measurement_on_the_same_store_is_told_who_is_there(capsys: pyt
     assert f"is being written by process {os.getpid()}" in capsys.readouterr().err
 
 
+def has_open(process: int, path: Path) -> bool:
+    with contextlib.suppress(FileNotFoundError):  # a descriptor that was closed meanwhile
+        return any(link.readlink() == path.resolve() for link in Path(f"/proc/{process}/fd").iterdir())
+    return False
+
+
 def test_ctrl_c_says_what_is_stored_and_how_to_go_on() -> None:
     assert main(SMALL) == 0
     endless = [*SMALL, "--goal", "exact", "--steps", "100000000", "--workers", "2"]
@@ -154,7 +185,7 @@ def test_ctrl_c_says_what_is_stored_and_how_to_go_on() -> None:
         text=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     ) as child:
-        while f'"pid": {child.pid},' not in Path("manyheads.db.lock").read_text():  # the store is open
+        while not has_open(child.pid, Path("manyheads.db")):
             time.sleep(0.05)
             assert child.poll() is None
         time.sleep(1)
@@ -164,9 +195,48 @@ def test_ctrl_c_says_what_is_stored_and_how_to_go_on() -> None:
     assert time.monotonic() - clock < 2
     assert child.returncode == 130
     with Store.read(Path("manyheads.db")) as store:
-        kept = len(store.records())
+        records = store.records()
+    kept = sum(record.status in FINISHED for record in records)
+    assert kept < len(records)  # the runs that were cut short are rows, but no results
     sentence = f"interrupted; {kept} results are in manyheads.db, and the same command goes on from there"
     assert said.splitlines()[-1] == f"manyheads: {sentence}"
+
+
+def test_where_every_run_failed_there_is_no_answer(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise ArithmeticError("no \x1b[31mtongs")
+
+    monkeypatch.setattr(LayerTrainer, "train", fail)
+    assert main(SMALL) == 2
+    told, said = capsys.readouterr()
+    assert told == ""
+    assert said == (
+        r"manyheads: no answer: 2 of 2 runs failed (ArithmeticError: no \x1b[31mtongs); "
+        "`manyheads results --store manyheads.db --status failed` lists them\n"
+    )
+
+
+def test_a_head_count_whose_runs_failed_makes_the_answer_an_upper_bound(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train = LayerTrainer.train
+
+    def fail(self: LayerTrainer, run: Run, **options: Any) -> Record:
+        if run.heads == 2:
+            raise ArithmeticError("two")
+        return train(self, run, **options)
+
+    monkeypatch.setattr(LayerTrainer, "train", fail)
+    assert main(SMALL) == 0
+    shown = capsys.readouterr().out
+    assert "D_K* ≤ 12" in shown
+    assert "runs failed (ArithmeticError: two), and nothing is known of their points" in " ".join(shown.split())
+    assert main([*SMALL, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["status"] == "at most"
+    assert main([*SMALL, "--heads", "2,4", "--goal", "1", "--json"]) == 2  # no budget works, and some are unknown
+    assert "no answer" in capsys.readouterr().err
 
 
 WATCH = MeasureProgress(

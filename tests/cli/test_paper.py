@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 
 import pytest
+from matplotlib.figure import Figure
 from support.made_up import QUICK, made_up, roughly
 
+from manyheads.capacity import StoredProblem, Threshold
 from manyheads.cli import main
 from manyheads.papers import CAPACITY, Rows, exhibit_names, needed, write_rows
+from manyheads.sweep import LayerTrainer
 
 NAMES = exhibit_names(CAPACITY)
 
@@ -40,6 +44,46 @@ def test_the_command_runs_what_is_missing_and_only_that(tmp_path: Path, capsys: 
     assert main(["paper", "list", *common]) == 0
     shown = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("fig6"))
     assert shown.split()[1] == shown.split()[2]
+
+
+def test_where_every_run_failed_there_is_no_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise ArithmeticError("no")
+
+    store, output = str(tmp_path / "p.db"), str(tmp_path / "out")
+    command = [
+        "paper",
+        "fig6",
+        "--quick",
+        "--up-to",
+        "64",
+        "--seeds",
+        "2",
+        "--steps",
+        "50",
+        "--store",
+        store,
+        "--output",
+        output,
+    ]
+    with monkeypatch.context() as patch:
+        patch.setattr(LayerTrainer, "train", fail)
+        assert main(command) == 2
+    assert "manyheads: no answer: " in capsys.readouterr().err
+    assert not (tmp_path / "out" / "paper.md").exists()
+    assert (
+        main(
+            ["paper", "claims", "--quick", "--up-to", "64", "--seeds", "2", "--steps", "50", "--store", store, "--json"]
+        )
+        == 1
+    )
+    claims = {claim["claim"]: claim for claim in json.loads(capsys.readouterr().out)["claims"]}
+    failed = [claim for claim in claims.values() if claim["outcome"] == "failed"]
+    assert failed
+    assert all("runs failed (ArithmeticError: no)" in claim["why"] for claim in failed)
+    assert main(command) == 0  # a run that failed is tried again
 
 
 @pytest.mark.parametrize(
@@ -102,7 +146,7 @@ def test_saved_rows_are_replaced_with_force_only(
     rows: Rows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Also beside the page, in a folder that the command makes itself; page and pictures are drawn again and again."""
-    monkeypatch.setattr("manyheads.papers.reproduction.save", roughly)
+    monkeypatch.setattr("manyheads.papers.reproduction.pack_picture", roughly)
     monkeypatch.chdir(tmp_path)
     write_rows(Path("rows.jsonl.gz"), rows, needed(NAMES, QUICK))
     saved = Path("out/fig3.jsonl.gz")
@@ -122,7 +166,7 @@ def test_saved_rows_are_replaced_with_force_only(
 def test_the_page_names_the_command_that_made_it(
     stored: bool, rows: Rows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("manyheads.papers.reproduction.save", roughly)
+    monkeypatch.setattr("manyheads.papers.reproduction.pack_picture", roughly)
     monkeypatch.setattr("manyheads.papers.reproduction.sweep", lambda *_, **__: None)
     monkeypatch.chdir(tmp_path)
     write_rows(Path("rows.jsonl.gz"), rows, needed(NAMES, QUICK))
@@ -148,3 +192,97 @@ def test_the_command_makes_clocks_and_one_hot_layers(
     facts = json.loads(capsys.readouterr().out)
     assert all(one["done"] == one["runs"] for one in facts["exhibits"])
     assert {claim["claim"] for claim in facts["claims"]} == {"20", "21"}
+
+
+def test_a_page_keeps_what_earlier_calls_showed(
+    rows: Rows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("manyheads.papers.reproduction.pack_picture", roughly)
+    monkeypatch.chdir(tmp_path)
+    write_rows(Path("rows.jsonl.gz"), rows, needed(NAMES, QUICK))
+    common = ["--quick", "--from-rows", "rows.jsonl.gz", "--json"]
+    for name in ("fig4", "fig3", "table1"):
+        assert main(["paper", name, *common]) == 0
+        facts = json.loads(capsys.readouterr().out)
+        assert [one["name"] for one in facts["exhibits"]] == [name]
+    text = Path("paper-output/paper.md").read_text()
+    assert [name for name in ("fig3", "fig4", "table1") if f"](paper/{name}.png)" in text] == ["fig3", "fig4", "table1"]
+    assert "`manyheads paper fig3 fig4 table1 --quick --from-rows rows.jsonl.gz`" in text
+    write_rows(Path("few.jsonl.gz"), rows, needed(["fig6"], QUICK))
+    assert main(["paper", "fig6", "--quick", "--from-rows", "few.jsonl.gz"]) == 0
+    assert "no longer shows fig3, fig4, table1" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_claim_is_run_by_its_number_and_writes_no_page(
+    rows: Rows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    common = ["--quick", "--up-to", "64", "--steps", "20", "--seeds", "2"]
+    assert main(["paper", "--claim", "13", *common]) == 0
+    assert capsys.readouterr().out.splitlines()[2].startswith("13  fig6")
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith("paper")] == ["paper.db"]
+    assert main(["paper", "claims", *common, "--json"]) == 0
+    exhibits = {claim["claim"]: claim["exhibit"] for claim in json.loads(capsys.readouterr().out)["claims"]}
+    assert (exhibits["6"], exhibits["18b"]) == ("fig9", "softmax_construction")
+    assert main(["paper", "fig3", "--claim", "6"]) == 2
+
+
+@pytest.mark.parametrize("words", [["retrieval"], ["fig7"], ["split_cost"], ["--claim", "20"]])
+def test_without_torch_the_extra_is_named_and_nothing_is_written(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("manyheads.papers.trial.find_spec", lambda _: None)
+    assert main(["paper", *words, "--quick"]) == 2
+    told = capsys.readouterr().err
+    assert "manyheads[torch]" in told
+    assert told.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_published_rows_are_exported(
+    rows: Rows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_rows(Path("rows.jsonl.gz"), rows, needed(NAMES, QUICK))
+    command = ["paper", "rows", "--quick", "--from-rows", "rows.jsonl.gz"]
+    assert main([*command, "--export", "rows.csv"]) == 0
+    with Path("rows.csv").open(newline="") as file:
+        table = list(csv.DictReader(file))
+    assert len(table) == len(rows)
+    assert {"items", "d_model", "heads", "key_width", "seed", "graph", "rule", "micro_f1"} <= set(table[0])
+    assert main([*command, "--export", "rows.csv"]) == 2  # it exists
+    assert main([*command, "--export", "rows.txt"]) == 2
+    assert main(["paper", "fig3", "--export", "a.csv"]) == 2
+    capsys.readouterr()
+
+
+def test_own_capacities_are_drawn_into_the_figures(
+    rows: Rows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    labels = dict[str, list[str]]()
+
+    def keep(figure: Figure, stem: Path) -> dict[Path, bytes]:
+        legend = figure.axes[0].get_legend()
+        assert legend is not None
+        labels[stem.name] = [text.get_text() for text in legend.get_texts()]
+        return {}
+
+    monkeypatch.setattr("manyheads.papers.reproduction.pack_picture", keep)
+    monkeypatch.chdir(tmp_path)
+    write_rows(Path("rows.jsonl.gz"), rows, needed(NAMES, QUICK))
+    measured = ["--graph", "permutation:16", "--embedding", "gaussian:2", "--goal", "0.99", "--context-length", "4"]
+    assert main(["measure", *measured, "--steps", "20", "--seeds", "2", "--heads", "1", "--max-runs", "2"]) == 1
+    command = ["paper", "fig3", "fig4", "fig10", "--quick", "--from-rows", "rows.jsonl.gz", "--add", "manyheads.db"]
+    assert main(command) == 2
+    assert "has no capacity to draw" in capsys.readouterr().err
+    found = StoredProblem(
+        {"graph": "permutation", "items": 256, "d_model": 32, "degree": 1, "rule": "max"},
+        Threshold(40, 36, 44, 4, 2, 4),
+        2,
+        8,
+    )
+    monkeypatch.setattr("manyheads.papers.reproduction.stored_problems", lambda *_: [found])
+    assert main(command) == 0
+    assert all("manyheads.db" in names for names in labels.values())
+    assert set(labels) == {"fig3", "fig4", "fig10"}

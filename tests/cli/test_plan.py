@@ -53,6 +53,27 @@ def test_budget_relations_and_width(capsys: pytest.CaptureFixture[str]) -> None:
     assert "64 relations among 64 items in a key budget of D_K 20" in capsys.readouterr().out
 
 
+def test_a_graph_and_an_embedding_say_whether_one_head_is_possible(capsys: pytest.CaptureFixture[str]) -> None:
+    graph = ["plan", "budget", "--graph", "permutation:32"]
+    for width, verdict, words in ((8, "excluded", "impossible at every width, proved"), (16, "held", "possible: a l")):
+        facts = told([*graph, "--embedding", f"gaussian:{width}"], capsys)
+        assert facts["one_head"]["verdict"] == verdict
+        assert main([*graph, "--embedding", f"gaussian:{width}"]) == 0
+        assert f"one head: {words}" in capsys.readouterr().out
+    assert told([*graph, "--d-model", "8"], capsys)["one_head"] is None
+    softmax = [*graph, "--embedding", "gaussian:8", "--rule", "softmax", "--context-length", "8"]
+    assert told(softmax, capsys)["one_head"] is None
+
+
+def test_a_large_problem_is_named_with_its_command(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("manyheads.cli.render.exclusion_table.CHEAP_ITEMS", 16)
+    assert main(["plan", "budget", "--graph", "permutation:32", "--embedding", "gaussian:8"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "one head: `manyheads exclude --graph permutation:32 --embedding gaussian:8` says whether" in said
+
+
 def test_what_is_impossible_without_an_assumption(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["plan", "budget", "--items", "512", "--relations", "512", "--d-model", "16"]
     facts = told(words, capsys)

@@ -96,7 +96,7 @@ def test_a_kind_goes_through_every_command(
     fitted = answer(capsys, "fit", *problem, "--heads", "4", "--key-width", "8", "-o", layer)
     assert fitted["certificate"]["verdict"] == "holds"
     assert answer(capsys, "certify", layer, *problem)["certificate"]["verdict"] == "holds"
-    trained = answer(capsys, "train", *problem, "--heads", "2", "--key-width", "8", *SHORT)
+    trained = answer(capsys, "train", *problem, "--heads", "2", "--key-width", "8", "--goal", "0.01", *SHORT)
     assert trained["steps"] == 400
     measured = answer(
         capsys, "measure", *problem, "--heads", "1,2", "--seeds", "2", "--goal", "0.3", "--store", store,

@@ -13,18 +13,24 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from manyheads import Graph, InputError, Layer, gaussian, permutation_graph
+from manyheads.certificate.exclusion import exclude
 from manyheads.files import (
+    ExclusionFile,
     read_embedding,
+    read_exclusion,
     read_graph,
     read_labels,
     read_layer,
     write_embedding,
+    write_exclusion,
     write_graph,
     write_layer,
 )
+from manyheads.problem.problem import Problem
 
 ROWS = gaussian(3, 2, seed=0)
 GRAPH = permutation_graph(6, seed=0)
+PROBLEM = Problem(permutation_graph(4, seed=0), np.ones((4, 1)))  # all rows are the same: no layer holds it
 QUERY, KEY = np.random.default_rng(0).standard_normal((2, 1, 2, 2)).astype(np.float32)
 LAYER = Layer(QUERY, KEY, threshold=0.1, rule="softmax")
 
@@ -53,6 +59,7 @@ def labels_file(path: Path) -> None:
 
 KINDS = [
     Kind("layer.safetensors", lambda path: write_layer(path, LAYER, provenance={"seed": 1}), read_layer, True),
+    Kind("proof.safetensors", lambda path: write_exclusion(path, exclude(PROBLEM), PROBLEM), read_exclusion, True),
     Kind("rows.safetensors", lambda path: write_embedding(path, ROWS), read_embedding, True),
     Kind("graph.csv", lambda path: write_graph(path, GRAPH), read_graph, True),
     Kind("named.tsv", lambda path: write_graph(path, GRAPH.with_labels("äbc def"[:6])), read_graph, True),
@@ -67,6 +74,8 @@ def same(a: Any, b: Any) -> bool:
         case Layer():
             weights = np.array_equal(a.query, b.query) and np.array_equal(a.key, b.key)
             return weights and (a.threshold, a.rule) == (b.threshold, b.rule)
+        case ExclusionFile():
+            return np.array_equal(a.matrix, b.matrix) and (a.graph, a.embedding) == (b.graph, b.embedding)
         case Graph() | tuple():
             return bool(a == b)
         case _:

@@ -30,7 +30,7 @@ def test_an_embedding_comes_back_to_the_last_bit(tmp_path: Path, name: str) -> N
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_any_floating_point_npy_becomes_float32(tmp_path: Path, dtype: DTypeLike, order: Literal["C", "F"]) -> None:
     np.save(tmp_path / "a.npy", np.array(ROWS, dtype=dtype, order=order))
-    rows = read_embedding(tmp_path / "a.npy")
+    rows = read_embedding(tmp_path / "a.npy").rows
     assert rows.dtype == np.float32
     np.testing.assert_array_equal(rows, ROWS.astype(dtype).astype(np.float32))
 

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from manyheads import Graph, InputError, permutation_graph
 from manyheads.files import read_graph, write_graph
+from manyheads.files.graph_headings import HeadingWarning
 
 TEXT = st.characters(exclude_categories=["Cs"])  # whatever UTF-8 can hold: commas, quotes, line ends, NUL, …
 
@@ -76,6 +77,48 @@ def test_what_an_edge_list_may_look_like(
     assert (graph.items, pairs(graph)) == (items, expected)
 
 
+COUNTRIES = "France,Paris\nItaly,Rome\nSpain,Madrid\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "relations"),
+    [
+        ("country,capital\n" + COUNTRIES, {}, 3),
+        ("Country,Capital\n" + COUNTRIES, {}, 3),
+        ("land,hauptstadt\n" + COUNTRIES, {}, 3),  # the only small letters
+        ("from,to\ncat,chat\n", {}, 1),
+        ("from,to\n0,1\n", {}, 1),
+        ("anything,else\n0,1\n2,0\n", {}, 2),
+        ("english,french\ncat,chat\n", {"labels": ["cat", "chat", "dog"]}, 1),
+    ],
+)
+def test_a_heading_is_recognised_and_said(tmp_path: Path, text: str, options: dict[str, Any], relations: int) -> None:
+    with pytest.warns(HeadingWarning, match="line 1: .* is taken for a heading"):
+        assert read(tmp_path, text, **options).relations == relations
+    assert read(tmp_path, text, header=True, **options).relations == relations
+    if "labels" not in options and not text[-2].isdigit():
+        assert read(tmp_path, text, header=False).relations == relations + 1
+
+
+def test_a_first_line_that_could_be_a_heading_is_a_relation_with_a_note(tmp_path: Path) -> None:
+    with pytest.warns(HeadingWarning, match="taken for a relation: header=True or header=False decides it"):
+        assert read(tmp_path, "cat,chat\ndog,chien\ncow,vache\n").relations == 3
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        COUNTRIES,
+        "from,to\nto,from\n",  # the words occur again
+        "country,capital\nFrance,country\nItaly,Rome\n",
+        "land,Paris\nItaly,Rome\nSpain,Madrid\n",
+        "a1,b2\nItaly,Rome\n",
+    ],
+)
+def test_a_relation_is_no_heading(tmp_path: Path, text: str) -> None:
+    assert read(tmp_path, text).relations == text.count("\n")
+
+
 def test_labels_are_numbered_as_given_or_as_they_appear(tmp_path: Path) -> None:
     assert read(tmp_path, "b,a\n").labels == ("b", "a")
     graph = read(tmp_path, "b,a\n", labels=["a", "b", "c"])
@@ -99,7 +142,9 @@ def test_labels_are_numbered_as_given_or_as_they_appear(tmp_path: Path) -> None:
         ("0,1,1\n", {}, "line 1: 3 fields"),
         ("0;1\n", {}, "line 1: one field"),
         ("0,1\n1,2O\n", {}, "line 2: '2O' is not an item number"),
-        ("from,to\n0,1\n", {}, "line 1: 'from' is not an item number"),
+        ("from,1\n0,1\n", {}, "line 1: 'from' is not an item number"),
+        ("from,to\n0,1\n", {"header": False}, "line 1: 'from' is not an item number"),
+        ("a,b\n", {"header": True}, "holds no relation"),
         ("0,1\n0,١\n", {}, "line 2: '١' is not an item number"),  # digits of another script
         ("source,target\na,b\nx,b\n", {"labels": ["a", "b"]}, "line 3: unknown label 'x'"),
         ("# item: a\n# item: b\na,b\na,x\n", {}, "line 4: unknown label 'x'"),

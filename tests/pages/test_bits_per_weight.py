@@ -37,11 +37,12 @@ def decision(family: str, d_model: int, seed: int, verdict: str) -> Row:
 
 def test_the_transition_is_that_of_the_middle_seed() -> None:
     """The page's own rows count only where the page on one head has none; graphs that are not drawn are left out."""
-    rows = [decision("permutation", 16, seed, "excluded") for seed in range(3)]
-    rows += [decision("permutation", width, seed, "held") for seed, width in enumerate((17, 19, 18))]
+    rows = [decision("permutation", width - 1, seed, "excluded") for seed, width in enumerate((17, 19, 18))]
+    rows += [decision("permutation", width, seed, "held") for seed, width in enumerate((17, 19, 18, 40))]
+    rows += [decision("permutation", 16, 3, "excluded")]  # 17 to 39 are not decided: no transition
     rows += [decision("wordnet", 9, 0, "held"), decision("regular:4", 28, 0, "excluded")]
     assert transitions({"one-head": rows, "bits-per-weight-one-head": []}) == [("permutation:64", 18, 18.0)]
-    own = [decision("regular:4", 28, 0, "held")]
+    own = [decision("regular:4", 27, 0, "excluded"), decision("regular:4", 28, 0, "held")]
     assert transitions({"one-head": [], "bits-per-weight-one-head": own}) == [("regular:64:4", 28, 28.0)]
     assert transitions({"one-head": rows, "bits-per-weight-one-head": own})[0][1] == 18
     assert transitions({"one-head": [], "bits-per-weight-one-head": []}) == []

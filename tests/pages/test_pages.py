@@ -8,8 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from manyheads.papers import BEYOND, CAPACITY, Scale, exhibit_named, needed, write_rows
+from manyheads.papers import read_rows as paper_rows
+from manyheads.papers.exhibit import EXHIBITS
+from manyheads.papers.exhibits.one_head import OneHead
 from tools.pages.__main__ import main
-from tools.pages.catalogue import PAGES, PAPERS, Settings, load, text
+from tools.pages.catalogue import PAGES, PAPERS, Settings, add_trials, load, text
 from tools.pages.rows import DATA, DOCS, fill, read_rows, rounded
 
 LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)(?:#[^)]*)?\)")
@@ -80,5 +84,18 @@ def test_unknown_pages_and_parts_are_refused() -> None:
         main(("floor",))
     with pytest.raises(SystemExit, match="fit has no part speed: choose from comparison, growth"):
         main(("fit",), measure=True, settings=Settings(only="speed"))
-    with pytest.raises(SystemExit, match="rows of paper are made by `manyheads paper all`"):
-        main(("paper",), measure=True)
+    with pytest.raises(SystemExit, match="rows of head-count are made by `manyheads paper retrieval`"):
+        main(("head-count",), measure=True)
+
+
+def test_a_missing_trial_of_the_paper_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [name for name in EXHIBITS if exhibit_named(name).collection in (CAPACITY, BEYOND)]
+    rows, path = paper_rows(DATA / "paper.jsonl.gz"), tmp_path / "paper.jsonl.gz"
+    runs, lost = needed(names, Scale(), rows), OneHead(64, 64, 0)
+    write_rows(path, rows, [run for run in runs if run.id != lost.id])
+    monkeypatch.setattr("tools.pages.catalogue.DATA", tmp_path)
+    assert add_trials(Settings(workers=1)) == 1
+    again = paper_rows(path)
+    assert len(again) == len(rows)
+    assert again[lost.id].scores == rows[lost.id].scores
+    assert add_trials(Settings(workers=1)) == 0

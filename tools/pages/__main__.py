@@ -9,7 +9,7 @@ from typing import Annotated
 import tyro
 
 from manyheads.cli import main as manyheads
-from tools.pages.catalogue import PAGES, PAPERS, Settings, load, write
+from tools.pages.catalogue import PAGES, PAPERS, Settings, add_trials, load, write
 
 
 def main(
@@ -22,8 +22,9 @@ def main(
 
     Args:
         names: pages by name: bits-per-weight, block-scouting, capacity-floor, constructions, fit, incoherence,
-            plan-check; paper and head-count, which the command `manyheads paper` writes.
-        measure: first make the rows that are missing, which may take minutes to hours.
+            one-head, plan-check, reliability; paper and head-count, which the command `manyheads paper` writes.
+        measure: first make the rows that are missing, which may take minutes to hours; of the paper only those that
+            need no training (all others: `manyheads paper`).
         settings: how rows are measured.
     """
     unknown = [name for name in names if name not in (*PAGES, *PAPERS)]
@@ -31,8 +32,10 @@ def main(
         sys.exit(f"there is no page {', '.join(unknown)}: choose from {', '.join((*PAGES, *PAPERS))}")
     for name in names or (*PAGES, *PAPERS):
         if name in PAPERS:
-            if measure:
+            if measure and name != "paper":
                 sys.exit(f"rows of {name} are made by `manyheads {' '.join(PAPERS[name][:2])}`, not here")
+            if measure:
+                print(f"{add_trials(settings)} trials were missing")
             manyheads(list(PAPERS[name]))
             continue
         if measure:

@@ -11,9 +11,24 @@ from typing import Protocol, cast
 from matplotlib.figure import Figure
 
 from manyheads.drawing.style import save
-from tools.pages.rows import DOCS, Tables, read_tables
+from manyheads.papers import BEYOND, CAPACITY, Scale, exhibit_named, needed, read_rows, write_rows
+from manyheads.papers.exhibit import EXHIBITS
+from manyheads.papers.rows import stored_rows
+from manyheads.papers.trial import Trial, in_turns
+from manyheads.sweep import Store, sweep, threads
+from tools.pages.rows import DATA, DOCS, Tables, read_tables
 
-PAGES = ("bits-per-weight", "block-scouting", "capacity-floor", "constructions", "fit", "incoherence", "plan-check")
+PAGES = (
+    "bits-per-weight",
+    "block-scouting",
+    "capacity-floor",
+    "constructions",
+    "fit",
+    "incoherence",
+    "one-head",
+    "plan-check",
+    "reliability",
+)
 PAPERS = {  # pages that a command of the package writes
     "paper": ("paper", "all", "--from-rows", "docs/data/paper.jsonl.gz", "--output", "docs/results"),
     "head-count": ("paper", "retrieval", "--from-rows", "docs/data/head-count.jsonl.gz", "--output", "docs/results"),
@@ -55,6 +70,24 @@ class Page(Protocol):
 def load(name: str) -> Page:
     """The package of a page."""
     return cast(Page, import_module(f"tools.pages.{name.replace('-', '_')}"))
+
+
+def add_trials(settings: Settings) -> int:
+    """Add to docs/data/paper.jsonl.gz the rows that need no training and no clock; returns how many were missing.
+
+    The rows that are there stay as they are. The rows of runs that train are made by `manyheads paper`.
+    """
+    path, scale = DATA / "paper.jsonl.gz", Scale()
+    rows = read_rows(path)
+    names = [name for name in EXHIBITS if exhibit_named(name).collection in (CAPACITY, BEYOND)]
+    runs = needed(names, scale, rows)
+    missing = [run for run in runs if isinstance(run, Trial) and not run.EXCLUSIVE and run.id not in rows]
+    with threads(settings.workers) as workers, Store.temporary() as store:
+        for trainer, _, group in in_turns(missing, {}):
+            sweep(group, store, trainer=trainer, workers=workers)
+        joined = rows.joined(stored_rows(store, missing))
+    write_rows(path, joined, runs)
+    return len(missing)
 
 
 def text(name: str) -> str:

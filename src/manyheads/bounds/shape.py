@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from manyheads.errors import InputError
 from manyheads.numbers import check_numbers
+from manyheads.tables import counted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +42,9 @@ class Shape:
         if self.key_heads is None:
             object.__setattr__(self, "key_heads", self.heads)
         if self.heads % self.groups:
-            raise InputError(f"{self.heads} heads cannot share {self.key_heads} key heads evenly")
+            raise InputError(
+                f"{counted(self.heads, 'head')} cannot share {counted(self.key_heads or 0, 'key head')} evenly"
+            )
 
     @property
     def groups(self) -> int:

@@ -1,6 +1,7 @@
 """From many runs to D_K*, the smallest key budget that works, with its range."""
 
-from manyheads.capacity.measurement import Budget, Capacity, MeasureProgress, measure, measure_protocol
+from manyheads.capacity.measured_capacity import Budget, Capacity, MeasureProgress
+from manyheads.capacity.measurement import measure, measure_protocol
 from manyheads.capacity.regression import (
     MeasuredLaw,
     MeasuredProblem,
@@ -11,7 +12,7 @@ from manyheads.capacity.regression import (
 )
 from manyheads.capacity.search import Bracket, Search
 from manyheads.capacity.store_summary import Experiment, StoredProblem, experiments, stored_problems
-from manyheads.capacity.thresholds import Goal, Point, Threshold, points, threshold
+from manyheads.capacity.thresholds import Goal, Point, Threshold, points, search_threshold, threshold
 
 __all__ = [
     "Bracket",
@@ -34,6 +35,7 @@ __all__ = [
     "measure_protocol",
     "points",
     "regression_through_origin",
+    "search_threshold",
     "stored_problems",
     "threshold",
 ]

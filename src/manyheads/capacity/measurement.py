@@ -6,132 +6,37 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
 from pathlib import Path
 
-from manyheads.bounds import BitsPerWeight, bits_per_weight, freedom_key_width, paper_key_budget
-from manyheads.capacity.search import Bracket, Search
-from manyheads.capacity.thresholds import Goal, Point, Threshold, points, threshold
-from manyheads.errors import InputError
-from manyheads.identity import normalise_numbers
+from numpy import ndarray
+
+from manyheads.bounds import freedom_key_width, paper_key_budget
+from manyheads.capacity.measured_capacity import Budget, Capacity, MeasureProgress
+from manyheads.capacity.search import Search
+from manyheads.capacity.store_summary import known_points
+from manyheads.capacity.thresholds import Goal, points, search_threshold
+from manyheads.errors import InputError, path_of, require_type
 from manyheads.layer.rules import MAX, Rule
 from manyheads.numbers import check_numbers
+from manyheads.problem.embedding import Embedding
+from manyheads.problem.graph import Graph
 from manyheads.sweep import LayerTrainer, Record, Store, SweepProgress, Workers, sweep, threads
 from manyheads.training.protocol import Protocol, step_limit
-from manyheads.training.run import Run, shared_fields
+from manyheads.training.run import Run
 from manyheads.training.task import Task
 
+HEADS, SEEDS = (1, 2, 4, 8, 16), 10  # as the command has them
 REACH = 6  # the search ends at this multiple of the larger predicted key budget
 
 Wanted = tuple[int, int, int]  # heads, key width, seed
 
 
-@dataclass(frozen=True)
-class Budget:
-    """The limits of a measurement. A measurement that reaches a limit is incomplete; the same call continues it later.
-
-    Attributes:
-        runs: The most runs that are newly trained, at least 1; None: no limit.
-        seconds: The longest time, above 0; None: no limit.
-    """
-
-    runs: int | None = None
-    seconds: float | None = None
-
-    def __post_init__(self) -> None:
-        normalise_numbers(self)
-
-
-@dataclass(frozen=True)
-class Capacity:
-    """D_K* of a task, the points that decide it, and the number of runs that it took.
-
-    Attributes:
-        task: The task.
-        rule: The rule that joins the heads.
-        protocol: The constants of training.
-        goal: The score that counts as working.
-        seeds: The number of seeds at a point.
-        threshold: D_K* and h* with their ranges.
-        curve: All points that have every seed.
-        runs: The number of runs of the search. Runs that were in the store before are included.
-        filled: The number of further runs for the curve.
-        grid: The number of runs that a grid would take: all head counts at all key widths up to the largest budget
-            tried.
-        unscored: The number of runs without a score (failed, diverged, quarantined). Their points count as not working.
-        complete: False if the budget ended the search.
-    """
-
-    task: Task
-    rule: Rule
-    protocol: Protocol
-    goal: Goal
-    seeds: int
-    threshold: Threshold
-    curve: tuple[Point, ...]
-    runs: int
-    filled: int
-    grid: int
-    unscored: int
-    complete: bool
-
-    @property
-    def fields(self) -> dict[str, int | float | str]:
-        """The flat JSON that all its runs have in common."""
-        return shared_fields(self.task, self.rule, self.protocol)
-
-    @property
-    def key_budget(self) -> int | None:
-        """D_K*."""
-        return self.threshold.key_budget
-
-    @property
-    def low(self) -> int | None:
-        """The optimistic end of D_K*'s range."""
-        return self.threshold.low
-
-    @property
-    def high(self) -> int | None:
-        """The conservative end of D_K*'s range."""
-        return self.threshold.high
-
-    @property
-    def heads(self) -> int | None:
-        """h*."""
-        return self.threshold.heads
-
-    @property
-    def bits_per_weight(self) -> BitsPerWeight | None:
-        """Bits per weight at D_K*, over the 2·d_model·D_K* weights of W_Q and W_K; None where nothing works."""
-        if self.key_budget is None:
-            return None
-        return bits_per_weight(self.task.graph, weights=2 * self.task.d_model * self.key_budget)
-
-
-@dataclass(frozen=True)
-class MeasureProgress:
-    """The state of a measurement, reported whenever runs have ended.
-
-    Attributes:
-        trained: The number of runs that this measurement trained itself.
-        left: About the number of runs that are left.
-        brackets: The state of each head count.
-        points: The points with scores.
-        best: The smallest key budget that works so far; None if none does.
-    """
-
-    trained: int
-    left: int
-    brackets: Mapping[int, Bracket]
-    points: tuple[Point, ...]
-    best: int | None
-
-
 def measure(
-    task: Task,
+    task: Task | Graph | str,
+    embedding: Embedding | ndarray | str | None = None,
     *,
-    heads: Sequence[int],
-    seeds: Sequence[int] | int,
+    heads: Sequence[int] | int = HEADS,
+    seeds: Sequence[int] | int = SEEDS,
     store: Store | Path | str | None = None,
     rule: Rule = MAX,
     protocol: Protocol | None = None,
@@ -147,8 +52,9 @@ def measure(
     width until a layer works, bisects, and tries the neighbouring widths.
 
     Args:
-        task: The family of problems; each seed draws one of them.
-        heads: The head counts to try, each at least 1.
+        task: The family of problems; each seed draws one of them. Or its graph, e.g. "permutation:64".
+        embedding: The embedding, e.g. "gaussian:16", if `task` is a graph.
+        heads: The head counts to try, each at least 1; or one head count.
         seeds: The seeds of every point, or their number.
         store: An open store, or a file: every run is kept there and looked up before it is trained. None: no run is
             kept.
@@ -166,6 +72,12 @@ def measure(
     Raises:
         InputError: There is no head count or no seed, or the runs would have no score for this goal.
     """
+    task = _task(task, embedding)
+    if isinstance(heads, int):
+        heads = (heads,)
+    _check_counts(heads=heads, seeds=seeds)
+    if store is not None and not isinstance(store, Store):
+        store = path_of(store)
     if not isinstance(seeds, Sequence):
         check_numbers(seeds=seeds)
         seeds = range(seeds)
@@ -173,7 +85,9 @@ def measure(
         raise InputError("a measurement needs at least one head count (1 or more) and one seed")
     check_numbers(head_counts=len(heads), seeds=len(seeds), heads=min(heads), seed=min(seeds))
     check_numbers(heads=max(heads), seed=max(seeds))
-    heads, seeds, goal = sorted(set(heads)), sorted(set(seeds)), goal or Goal()
+    # a range stays a range: its seeds are not listed
+    seeds = seeds if isinstance(seeds, range) and seeds.step > 0 else sorted(set(seeds))
+    heads, goal = sorted(set(heads)), goal or Goal()
     goal.check(task, rule)
     protocol = protocol or measure_protocol(task, rule=rule, goal=goal)
     starts, limit = predictions(task, heads)
@@ -183,14 +97,15 @@ def measure(
         count, key_width, seed = want
         return Run(task, heads=count, key_width=key_width, seed=seed, rule=rule, protocol=protocol)
 
-    opened = store if isinstance(store, Store) else Store.temporary() if store is None else Store.write(Path(store))
+    opened = store if isinstance(store, Store) else Store.temporary() if store is None else Store.write(store)
     try:
         state = _Measurement(run_at, opened, LayerTrainer(), crew, goal, budget or Budget(), progress)
         # a head wider than d_model has no more freedom: W_Q·W_Kᵀ is a d_model × d_model matrix
-        search = Search(starts, seeds, goal.target, limit, widest=task.d_model)
+        search = Search(starts, seeds, goal.target, limit, widest=task.d_model, interval=goal.interval)
         complete = state.run(search, lambda: search.wanted() or search.wanted_around())
         runs, reached = search.tried, max((heads * width for heads, width in search.scores), default=0)
         complete = complete and (not fill or state.run(search, search.wanted_curve))
+        known = known_points(opened, search, run_at((heads[0], 1, seeds[0])).fields, state.trainer.engine, goal)
     finally:
         if workers is None and isinstance(crew, Workers):
             crew.close()
@@ -203,14 +118,37 @@ def measure(
         protocol=protocol,
         goal=goal,
         seeds=len(seeds),
-        threshold=threshold(search.full_points(), target=goal.target),
+        threshold=search_threshold([point for point in known if len(point.scores) == len(seeds)], goal),
         curve=tuple(search.points()),
         runs=runs,
         filled=search.tried - runs,
         grid=sum(min(reached // count, task.d_model) for count in heads) * len(seeds),
         unscored=unscored,
         complete=complete,
+        failed=len(state.failures),
+        failure=next(iter(state.failures.values()), None),
+        failed_budgets=tuple(sorted({heads * width for heads, width, _ in state.failures})),
+        notes=tuple(opened.state.notes),
     )
+
+
+def _check_counts(**counts: object) -> None:
+    for name, value in counts.items():
+        if isinstance(value, str) or not isinstance(value, (int, Sequence)):
+            raise InputError(f"{name} are whole numbers such as [1, 2, 4], not {value!r}")
+
+
+def _task(task: Task | Graph | str, embedding: Embedding | ndarray | str | None) -> Task:
+    """The task, or the task of a graph and an embedding."""
+    if isinstance(task, Task):
+        if embedding is not None:
+            raise InputError("a task has an embedding already: give a task, or a graph and an embedding")
+        return task
+    require_type(task, (Task, Graph, str), "the first argument of measure")
+    if embedding is None:
+        raise InputError('a graph is measured over an embedding: measure("permutation:64", "gaussian:16")')
+    require_type(embedding, (Embedding, ndarray, str), "the embedding to measure")
+    return Task(task, embedding)
 
 
 def measure_protocol(task: Task, *, rule: Rule = MAX, goal: Goal | None = None, steps: int | None = None) -> Protocol:
@@ -260,15 +198,16 @@ class _Measurement:
     ) -> None:
         self.run_at, self.store, self.trainer, self.workers, self.goal = run_at, store, trainer, workers, goal
         self.progress, self.trained = progress, 0
+        self.failures: dict[Wanted, str] = {}
         self.max_runs = budget.runs
         self.deadline = None if budget.seconds is None else time.monotonic() + budget.seconds
 
     def run(self, search: Search, wishes: Callable[[], list[Wanted]]) -> bool:
-        """Sweep until the search wants no more runs; False if the budget ends it earlier."""
+        """Sweep until the search wants no more runs; False if the budget ends it earlier, or all runs so far failed."""
         while wanted := wishes():
             scores = self._sweep(search, {want: self.run_at(want) for want in wanted})
             search.tell(scores)
-            if len(scores) < len(wanted):
+            if len(scores) < len(wanted) or len(self.failures) == search.tried:
                 return False
         return True
 
@@ -296,6 +235,9 @@ class _Measurement:
             max_new=None if self.max_runs is None else max(0, self.max_runs - self.trained),
             progress=show,
         )
+        for record in records:
+            if record.status in ("failed", "quarantined"):
+                self.failures[wants[record.id]] = record.error or record.status
         return {wants[record.id]: self.goal.score(record) for record in records if not _out_of_time(record)}
 
     def _seen(self, search: Search, fresh: Sequence[tuple[Wanted, float]], waiting: int) -> MeasureProgress:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
-from manyheads.capacity.thresholds import POOL, Point, threshold
+from manyheads.capacity.thresholds import POOL, Point, threshold, widths_above, widths_below
 
 NEIGHBOURHOOD = 2  # key widths tried below a threshold although its neighbour failed: F1 is not monotone
-AROUND = 0.25  # the ends of D_K*'s range are searched within this share of D_K*
 CURVE = (0.4, 0.6, 0.8, 1.0, 1.25, 1.5)  # multiples of D_K* at which every head count is trained for the curve
+MOST_WANTED = 20_000  # runs that are asked for at once: there can be more seeds than memory
 PROBE = 2  # seeds tried first: they often show that the mean cannot reach the target
 
 # Yields key widths to try, receives whether each passed, returns the smallest width that passed.
@@ -75,6 +77,7 @@ class Search:
         widest: The largest key width to try.
         scores: By (heads, key_width) and seed; None if a run has no score.
         best: The smallest key budget that works so far.
+        interval: The interval of a point's mean score, for the ends of D_K*'s range.
     """
 
     starts: Mapping[int, int]
@@ -84,6 +87,7 @@ class Search:
     widest: int
     scores: dict[tuple[int, int], dict[int, float | None]] = field(default_factory=dict)
     best: int | None = None
+    interval: Callable[[Point], tuple[float, float]] = operator.attrgetter("interval")
 
     def __post_init__(self) -> None:
         self._searches = {heads: narrow(max(1, start), self._cap(heads)) for heads, start in self.starts.items()}
@@ -94,22 +98,22 @@ class Search:
 
     def wanted(self) -> list[tuple[int, int, int]]:
         """The (heads, key_width, seed) to train next: two seeds of a new point, then the others."""
-        return [
+        wanted = (
             (heads, width, seed)
             for heads, width in sorted(self._waiting.items())
             for seed in (self.seeds[:PROBE] if (heads, width) not in self.scores else self.seeds)
             if seed not in self.scores.get((heads, width), {})
-        ]
+        )
+        return list(islice(wanted, MOST_WANTED))
 
     def wanted_around(self) -> list[tuple[int, int, int]]:
         """After D_K* is found: all seeds of its neighbours, until the interval lies beyond the target on each side."""
         found = threshold(self.full_points(), target=self.target)
         if found.key_width is None or found.heads is None:
             return []
-        above = range(found.key_width, math.ceil(found.key_width * (1 + AROUND)) + 1)
-        below = range(found.key_width - 1, max(0, math.floor(found.key_width * (1 - AROUND)) - 1), -1)
-        return self._until(found.heads, above, lambda point: point.interval[0] >= self.target) or self._until(
-            found.heads, below, lambda point: point.interval[1] < self.target
+        above, below = widths_above(found.key_width), widths_below(found.key_width)
+        return self._until(found.heads, above, lambda point: self.interval(point)[0] >= self.target) or self._until(
+            found.heads, below, lambda point: self.interval(point)[1] < self.target
         )
 
     def wanted_curve(self) -> list[tuple[int, int, int]]:
@@ -117,17 +121,18 @@ class Search:
         if self.best is None:
             return []
         widths = {(heads, max(1, round(share * self.best / heads))) for heads in self.starts for share in CURVE}
-        return [
+        wanted = (
             (heads, width, seed)
             for heads, width in sorted(widths)
             for seed in self.seeds
             if seed not in self.scores.get((heads, width), {})
-        ]
+        )
+        return list(islice(wanted, MOST_WANTED))
 
     def _until(self, heads: int, widths: range, is_end: Callable[[Point], bool]) -> list[tuple[int, int, int]]:
         for width in widths:
             scores = self.scores.get((heads, width), {})
-            missing = [(heads, width, seed) for seed in self.seeds if seed not in scores]
+            missing = list(islice(((heads, width, seed) for seed in self.seeds if seed not in scores), MOST_WANTED))
             if missing or is_end(self._point(heads, width)):
                 return missing
         return []

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from manyheads.bounds import BitsPerWeight, bits_per_weight
 from manyheads.capacity.regression import MeasuredLaw, MeasuredProblem, law_regressions
-from manyheads.capacity.search import PROBE
-from manyheads.capacity.thresholds import Goal, Threshold, points, threshold
+from manyheads.capacity.search import PROBE, Search
+from manyheads.capacity.thresholds import Goal, Point, Threshold, points, search_threshold
 from manyheads.problem.embedding import GIVEN
 from manyheads.problem.graph_kinds import GraphFamily, graph_family
-from manyheads.sweep import Record
+from manyheads.sweep import Record, Store
 
 # the graph, the fields that follow from its kind or from d_model, and the step limit of a size (Table 2)
 SIZES = ("items", "d_model", "graph", "degree", "positive_weight", "message_width", "initial_scale", "steps")
+
+OWN_FIELDS = ("heads", "key_width", "seed", "problem_seed")  # the fields in which the runs of a measurement differ
 
 
 @dataclass(frozen=True)
@@ -26,7 +29,7 @@ class StoredProblem:
     Attributes:
         fields: The fields that the runs share.
         threshold: D_K* and h* of these runs.
-        seeds: The largest number of seeds at a point.
+        seeds: The number of seeds at a point: that of most points which have more than the probing seeds.
         runs: The number of runs with a score.
     """
 
@@ -74,7 +77,7 @@ def stored_problems(records: Sequence[Record], goal: Goal) -> list[StoredProblem
         goal: When a point counts as working.
 
     Returns:
-        Each problem with its threshold, by its points that have more than the probing seeds.
+        Each problem with its threshold, by its points that have all seeds.
     """
     grouped: dict[tuple[tuple[str, Any], ...], list[tuple[int, int, int, float]]] = {}
     for record in records:
@@ -89,12 +92,42 @@ def stored_problems(records: Sequence[Record], goal: Goal) -> list[StoredProblem
     return [_problem(dict(shared), scores, goal) for shared, scores in grouped.items()]
 
 
+def known_points(store: Store, search: Search, like: Mapping[str, Any], engine: str, goal: Goal) -> list[Point]:
+    """The points of a search, and those of the same problem, head counts and seeds that the store has besides.
+
+    A curve that an earlier measurement filled is known to every later one, and to `results --capacity`.
+
+    Args:
+        store: The store of the search.
+        search: The search.
+        like: The fields of one of its runs.
+        engine: The engine of its runs.
+        goal: Gives the score of a record.
+
+    Returns:
+        The points.
+    """
+    same = {name: value for name, value in like.items() if name not in OWN_FIELDS}
+    scores: dict[tuple[int, int, int], float | None] = {}
+    for record in store.records({"items": like["items"], "d_model": like["d_model"], "kind": "layer"}):
+        run: dict[str, Any] = dict(record.run)
+        is_asked = run["heads"] in search.starts and run["seed"] in search.seeds
+        is_drawn = run["problem_seed"] == run["seed"] and record.engine == engine
+        if is_asked and is_drawn and all(run.get(name) == value for name, value in same.items()):
+            scores[run["heads"], run["key_width"], run["seed"]] = goal.score(record)
+    for (heads, width), by_seed in search.scores.items():
+        scores |= {(heads, width, seed): score for seed, score in by_seed.items()}
+    return points((*at, score) for at, score in scores.items() if score is not None)
+
+
 def _problem(fields: dict[str, Any], scores: list[tuple[int, int, int, float]], goal: Goal) -> StoredProblem:
     made = points(scores)
-    seeds = max(len(point.scores) for point in made)
     # a measurement may stop a point after its probing seeds: the interval of such a point is too wide to use
-    full = [point for point in made if len(point.scores) > PROBE or len(point.scores) == seeds]
-    return StoredProblem(fields, threshold(full, target=goal.target), seeds, len(scores))
+    counts = Counter(len(point.scores) for point in made)
+    probed = Counter({seeds: count for seeds, count in counts.items() if seeds > PROBE}) or counts
+    seeds = max(probed, key=lambda one: (probed[one], one))
+    full = [point for point in made if len(point.scores) >= seeds]
+    return StoredProblem(fields, search_threshold(full, goal), seeds, len(scores))
 
 
 @dataclass(frozen=True)

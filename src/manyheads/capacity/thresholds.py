@@ -11,7 +11,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
-from scipy.special import stdtr, stdtrit
+from scipy.special import ndtri, stdtr, stdtrit
 
 from manyheads.errors import InputError
 from manyheads.layer.rules import Rule
@@ -21,6 +21,7 @@ CONFIDENCE = 0.95
 TARGET = 0.99
 SIGNIFICANCE = 0.05
 POOL = 0.10
+AROUND = 0.25  # the ends of D_K*'s range are searched within this share of D_K*
 EXACT_SHARE = 0.5  # the share of seeds that must recover every pair
 
 
@@ -50,6 +51,27 @@ class Goal:
     def __post_init__(self) -> None:
         if not 0 < self.micro_f1 <= 1:
             raise InputError(f"a target F1 is above 0 and at most 1, not {self.micro_f1:g}")
+
+    def interval(self, point: Point) -> tuple[float, float]:
+        """The 95 % interval of a point's mean score, within [0, 1].
+
+        For exact recovery, the Wilson interval of the share of seeds. For an F1, the paper's t-interval, cut at 0 and
+        1. The cut changes no comparison with a target in (0, 1].
+
+        Args:
+            point: A point with scores for this goal.
+
+        Returns:
+            The lower and the upper end.
+
+        >>> low, high = Goal(exact=True).interval(Point(2, 7, ((0, 1.0), (1, 1.0), (2, 0.0))))
+        >>> round(low, 3), round(high, 3)
+        (0.208, 0.939)
+        >>> Goal().interval(Point(2, 7, ((0, 0.98), (1, 1.0))))[1]
+        1.0
+        """
+        low, high = wilson_interval(point.mean, len(point.scores)) if self.exact else point.interval
+        return (max(low, 0.0), min(high, 1.0))
 
     @property
     def target(self) -> float:
@@ -146,6 +168,23 @@ class Point:
         return (self.mean - half, self.mean + half)
 
 
+def wilson_interval(share: float, count: int) -> tuple[float, float]:
+    """The 95 % Wilson interval of a share; it never leaves [0, 1].
+
+    Args:
+        share: Successes over trials.
+        count: The number of trials, at least 1.
+
+    Returns:
+        The lower and the upper end.
+    """
+    z = float(ndtri((1 + CONFIDENCE) / 2))
+    scale = 1 + z * z / count
+    centre = (share + z * z / (2 * count)) / scale
+    half = z * math.sqrt(share * (1 - share) / count + z * z / (4 * count * count)) / scale
+    return (max(0.0, centre - half), min(1.0, centre + half))
+
+
 @cache  # slower than the rest of a point
 def _quantile(freedom: int) -> float:
     return float(stdtrit(freedom, (1 + CONFIDENCE) / 2))
@@ -218,6 +257,62 @@ def threshold(points: Sequence[Point], *, target: float = TARGET) -> Threshold:
         heads_low=min(retained, default=None),
         heads_high=max(retained, default=None),
     )
+
+
+def search_threshold(points: Sequence[Point], goal: Goal) -> Threshold:
+    """D_K* and h* of points that a search chose; `threshold` is for a grid whose points do not depend on the scores.
+
+    D_K* is the same as that of `threshold`. Its range is looked for at h* heads only, at the neighbouring key widths
+    within 25 %, all of which a measurement trains. So other points of a store do not change the range. A head count is
+    in the range of h* only if it reaches the goal itself at a D_K up to 10 % above D_K*, and its smallest such point is
+    not significantly worse than the best point.
+
+    Args:
+        points: The points with all seeds.
+        goal: When a point counts as working.
+
+    Returns:
+        The threshold. Its numbers are None if no point works; `high` is None if no tested neighbour is surely above.
+    """
+    scored = sorted((point for point in points if point.scores), key=lambda point: point.key_budget)
+    works = [point for point in scored if point.mean >= goal.target]
+    best = _best(works)
+    if best is None:
+        return Threshold(None, None, None, None, None, None)
+    line = {point.key_width: point for point in scored if point.heads == best.heads}
+    low, high = best.key_width, None
+    for width in widths_below(best.key_width):
+        if width in line:
+            if goal.interval(line[width])[1] < goal.target:
+                break
+            low = width
+    for width in widths_above(best.key_width):
+        if width in line and goal.interval(line[width])[0] >= goal.target:
+            high = width
+            break
+    firsts: dict[int, Point] = {}
+    for point in works:
+        if point.key_budget <= math.floor((1 + POOL) * best.key_budget):
+            firsts.setdefault(point.heads, point)
+    heads = {best.heads} | {n for n, point in firsts.items() if point.mean >= best.mean or not differs(point, best)}
+    return Threshold(
+        key_budget=best.key_budget,
+        low=best.heads * low,
+        high=None if high is None else best.heads * high,
+        heads=best.heads,
+        heads_low=min(heads),
+        heads_high=max(heads),
+    )
+
+
+def widths_below(key_width: int) -> range:
+    """The key widths below D_K* at which its optimistic end is looked for, from the largest."""
+    return range(key_width - 1, max(0, math.floor(key_width * (1 - AROUND)) - 1), -1)
+
+
+def widths_above(key_width: int) -> range:
+    """The key widths from D_K* on at which its conservative end is looked for, from the smallest."""
+    return range(key_width, math.ceil(key_width * (1 + AROUND)) + 1)
 
 
 def _smallest(points: Sequence[Point], passes: Callable[[Point], bool]) -> int | None:

@@ -12,7 +12,7 @@ from manyheads.certificate.pairwise import examine_pairs
 from manyheads.certificate.precisions import proved_precisions
 from manyheads.certificate.projection import project, require_subnormals
 from manyheads.certificate.softmax.examination import examine_contexts
-from manyheads.errors import InputError
+from manyheads.errors import InputError, require_type
 from manyheads.layer.layer import Layer
 from manyheads.layer.rules import SOFTMAX
 from manyheads.problem.problem import ContextLength, Problem
@@ -42,8 +42,8 @@ def certify(
         The verdict with its evidence. A layer that fails is a result, not an error.
 
     Raises:
-        InputError: The widths of layer and embedding differ, no proof exists for the layer's rule, or the processor
-            replaces subnormal numbers by zero.
+        InputError: The arguments are exchanged, the widths of layer and embedding differ, no proof exists for the
+            layer's rule, or the processor replaces subnormal numbers by zero.
 
     >>> from manyheads import Layer, one_hot, permutation_graph
     >>> graph = permutation_graph(3, seed=0)
@@ -52,6 +52,10 @@ def certify(
     >>> certificate.verdict, certificate.margin, certificate.window
     ('holds', 0.5, (0.0, 1.0))
     """
+    if isinstance(layer, Problem) and isinstance(problem, Layer):
+        raise InputError("certify takes a layer and a problem, in this order: here they are exchanged")
+    require_type(layer, Layer, "the layer to certify")
+    require_type(problem, Problem, "the problem to certify a layer for")
     require_subnormals()
     problem.require_width(layer.d_model)
     lengths = None if layer.rule.context_blind else problem.context_lengths(context_length)

@@ -15,6 +15,7 @@ from manyheads.layer.layer import Layer
 from manyheads.layer.rules import Rule
 from manyheads.problem.graph import Graph
 from manyheads.problem.problem import Problem
+from manyheads.tables import Shown, Summary, in_heads, summary
 
 Verdict = Literal["holds", "refuted", "not proved"]
 
@@ -56,8 +57,8 @@ class Evidence:
     distances: Float64[ndarray, " items"] | None = None  # of a source's exact scores from the threshold, at least
 
 
-@dataclass(frozen=True)
-class Certificate:
+@dataclass(frozen=True, repr=False)
+class Certificate(Shown):
     """Proof that a layer recognises a graph in every context, or a pair that it gets wrong, or neither.
 
     For the rules blind to the context, `window` is exact up to rounding, and the certificate covers every context of
@@ -135,9 +136,8 @@ class Certificate:
     def rows(self) -> list[tuple[str, str]]:
         """The evidence for people: pairs of a name and a text."""
         low, high = self.window
-        heads = f"{self.heads} head{'' if self.heads == 1 else 's'}"
         rows = [
-            ("layer", f"rule {self.rule}, {heads} of width {self.key_width}, d_model {self.d_model}"),
+            ("layer", f"rule {self.rule}, {in_heads(self.heads, self.key_width)}, d_model {self.d_model}"),
             ("graph", f"{self.items} items, {self.relations} relations"),
             ("contexts", self._contexts()),
             ("threshold", f"{self.threshold:.6g}, window {low:.6g} … {high:.6g}{'' if low < high else ' (empty)'}"),
@@ -156,12 +156,9 @@ class Certificate:
                 rows.append(("in", " ".join(self.witness.context_labels)))
         return rows
 
-    def lines(self) -> list[str]:
-        """The certificate for people: the verdict, and one line for each piece of evidence."""
-        return [f"{self.verdict}: {self.reason}", *(f"{name:<17}{text}" for name, text in self.rows())]
-
-    def __str__(self) -> str:
-        return "\n".join(self.lines())
+    def summary(self) -> Summary:
+        """The verdict and its evidence."""
+        return summary(f"{self.verdict}: {self.reason}", self.rows())
 
     def _contexts(self) -> str:
         if self.context_lengths is None:

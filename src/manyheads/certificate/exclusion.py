@@ -26,18 +26,22 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
+from manyheads._native import multiply
 from manyheads.certificate import Certificate, certify
-from manyheads.certificate.exclusion_proof import MOST_PAIRS, correction_share, few_pairs_prove
+from manyheads.certificate.exclusion_proof import correction_share
+from manyheads.certificate.few_pairs import few_pairs, few_pairs_prove, twin_pairs
 from manyheads.layer.layer import Layer
 from manyheads.machine import cores
 from manyheads.problem.problem import Problem
 
 NEWTON_STEPS = 200
-CG_STEPS = 80
+# conjugate gradients: their most steps, and the share of the gradient that they may leave. A small share costs more
+# than it saves, except near the transition, where many Newton steps have not decided.
+EASY, HARD, HARD_STEP = (250, 0.3), (1500, 0.1), 40
+RARE = 256  # other pairs for each relation, from which on relations weigh more
 FEW_PAIRS_STEP = 30  # where a small problem is open after this step, a proof by few pairs is looked for
 LONGEST_STEP = 64  # times the Newton step: if a form separates, the loss falls without end
-SMALL = 128  # items, up to which a proof by few pairs is looked for
-BLOCK = 1 << 16  # scores of a block of rows: few enough for the cache
+BLOCK = 1 << 18  # scores of a block of rows
 SAFE_SHARE = 0.5  # a proof is accepted where rounding can take at most this part of every entry
 
 Decision = Literal["excluded", "held", "undecided"]
@@ -98,6 +102,9 @@ def exclude(
     ['excluded', 'held']
     """
     started = time.monotonic()
+    if (twins := twin_pairs(problem)) is not None:
+        reason = "one head: impossible at every width, proved by two items with the same row and different relations"
+        return Exclusion("excluded", reason, problem.items, problem.relations, problem.d_model, 0, 0.0, twins, 0.0)
     with ThreadPoolExecutor(workers or cores()) as pool:
         search = _Search(problem, pool)
 
@@ -124,7 +131,7 @@ def exclude(
             is_last = search.steps >= NEWTON_STEPS or (time_limit is not None and seconds >= time_limit)
             is_last = is_last or not search.step()
             if is_last or search.steps == FEW_PAIRS_STEP:
-                matrix = _few_pairs(problem)
+                matrix = few_pairs(problem)
                 if matrix is not None and few_pairs_prove(problem.graph, problem.rows, matrix):
                     reason = "one head: impossible at every width, proved by a few pairs"
                     return Exclusion("excluded", reason, *sizes(), matrix=matrix, share=0.0)
@@ -132,28 +139,11 @@ def exclude(
                 return Exclusion("undecided", search.reason(wrong, lacking), *sizes())
 
 
-def _few_pairs(problem: Problem) -> Float64[ndarray, "items items"] | None:
-    """A matrix with few entries that nearly proves an exclusion: a corner of the proofs, by a linear programme.
-
-    None where the problem is too large for fractions, or the programme finds no proof.
-    """
-    from scipy.optimize import linprog  # takes long to import
-
-    items, d_model = problem.items, problem.d_model
-    if d_model**2 + 2 > MOST_PAIRS or items > SMALL:
-        return None
-    x = problem.rows.astype(np.float64)
-    signs = np.where(problem.graph.adjacency(), 1.0, -1.0).ravel()
-    forms = np.einsum("ia,jb->abij", x, x).reshape(d_model**2, -1) * signs
-    equations = np.vstack([forms, signs, np.ones(items**2)])
-    wanted = np.zeros(len(equations))
-    wanted[-1] = 1
-    # with a random cost, a single corner is the best solution
-    cost = np.random.default_rng(0).random(items**2)
-    found = linprog(cost, A_eq=equations, b_eq=wanted, method="highs-ds")
-    if found.x is None:
-        return None
-    return np.where(found.x > 1e-9, found.x * signs, 0.0).reshape(items, items)
+def product(left: ndarray, right: ndarray) -> ndarray:
+    """left @ right on the thread of the caller: the threads of BLAS wait for each other where others use the cores."""
+    out = np.empty((len(left), right.shape[1]), dtype=left.dtype)
+    multiply(left, right, out)
+    return out
 
 
 Step = tuple[Float64[ndarray, "rank rank"], float]  # of the form and of the threshold
@@ -177,8 +167,9 @@ class _Search:
         self.rank = int(np.count_nonzero(present))
         self.basis = np.ascontiguousarray(left[:, present] * math.sqrt(items))
         self.to_basis = right[present].T / strengths[present] * math.sqrt(items)  # Q = X·T
-        self.small_basis = self.basis.astype(np.float32)
-        self.weight = max(1.0, items**2 / max(1, self.problem.relations) / 4)  # of a relation against another pair
+        self.wide = np.ascontiguousarray(self.basis.T)
+        self.small_basis, self.small_wide = self.basis.astype(np.float32), self.wide.astype(np.float32)
+        self.weight = max(1.0, items**2 / max(1, self.problem.relations) / RARE)  # of a relation against another pair
         self.form = np.zeros((self.rank, self.rank))
         self.scores = np.zeros((items, items))  # x_iᵀAx_j − τ
         self.matrix = np.empty((items, items))
@@ -239,11 +230,10 @@ class _Search:
 
     def reason(self, wrong: int, lacking: int) -> str:
         """The reason why neither proof was found."""
-        if self.rank < self.problem.d_model:
-            return (
-                f"the embedding has rank {self.rank}, less than its width {self.problem.d_model}: "
-                "an exclusion is proved only over independent columns"
-            )
+        if self.rank < (width := self.problem.d_model):
+            return f"the embedding has rank {self.rank}, less than its width {width}: a proof needs independent columns"
+        if not lacking:
+            return "the matrix has all signs of a proof, but the columns are too nearly dependent for float64"
         return f"after {self.steps} steps {wrong:,} pairs are wrong and {lacking:,} signs of the proof are lacking"
 
     def _slopes(self, rows: slice) -> tuple[Float64[ndarray, "rank rank"], float, int]:
@@ -261,12 +251,13 @@ class _Search:
         matrix = self.matrix[rows]
         np.negative(slopes, out=matrix)
         matrix[sources, targets] *= -1
-        return self.basis[rows].T @ (matrix @ self.basis), float(matrix.sum()), wrong
+        form = product(self.basis[rows].T, product(matrix, self.basis))
+        return form, float(matrix.sum()), wrong
 
     def _move(self, rows: slice, along: Float64[ndarray, "rank rank"], offset: float) -> int:
         """Move a block of rows of M onto the two equations; how many of its signs are lacking then."""
         matrix = self.matrix[rows]
-        matrix -= (self.basis[rows] @ along) @ self.basis.T
+        matrix -= product(product(self.basis[rows], along), self.wide)
         matrix -= offset * (1 - np.outer(self.constant[rows], self.constant))
         sources, targets = self._relations(rows)
         relations = int(np.count_nonzero(matrix[sources, targets] > 0))
@@ -280,8 +271,9 @@ class _Search:
         rest_form, rest_threshold = -self.gradient[0], -self.gradient[1]
         move_form, move_threshold = rest_form, rest_threshold
         size = first = float(np.sum(rest_form**2)) + rest_threshold**2
-        wanted = min(0.1, math.sqrt(math.sqrt(first) / scale)) ** 2 * first
-        for _ in range(CG_STEPS):
+        most, rest = EASY if self.steps < HARD_STEP else HARD
+        wanted = min(rest, math.sqrt(math.sqrt(first) / scale)) ** 2 * first
+        for _ in range(most):
             bent_form, bent_threshold = self._bend(move_form, move_threshold)
             curvature = float(np.sum(move_form * bent_form)) + move_threshold * bent_threshold
             if not curvature > 0:  # single precision allows no further progress: use the direction so far
@@ -299,13 +291,14 @@ class _Search:
 
     def _bend(self, form: Float64[ndarray, "rank rank"], threshold: float) -> Step:
         """The second derivative of the loss, applied to a step."""
-        left = self.small_basis @ form.astype(np.float32)
+        small_form = form.astype(np.float32)
 
         def part(rows: slice) -> tuple[ndarray, float]:
-            bent = left[rows] @ self.small_basis.T
+            bent = product(product(self.small_basis[rows], small_form), self.small_wide)
             bent -= np.float32(threshold)
             bent *= self.stiffness[rows]
-            return self.small_basis[rows].T @ (bent @ self.small_basis), float(bent.sum(dtype=np.float64))
+            total = float(bent.sum(dtype=np.float64))
+            return product(self.small_basis[rows].T, product(bent, self.small_basis)), total
 
         parts = list(self.pool.map(part, self.blocks))
         total = np.stack([one[0] for one in parts]).sum(axis=0, dtype=np.float64)
@@ -314,10 +307,9 @@ class _Search:
     def _scores_of(self, form: Float64[ndarray, "rank rank"], threshold: float) -> Float64[ndarray, "items items"]:
         """The change of every pair's score by a step."""
         moves = np.empty_like(self.scores)
-        left = self.basis @ form
 
         def part(rows: slice) -> None:
-            np.matmul(left[rows], self.basis.T, out=moves[rows])
+            multiply(product(self.basis[rows], form), self.wide, moves[rows])
             moves[rows] -= threshold
 
         list(self.pool.map(part, self.blocks))

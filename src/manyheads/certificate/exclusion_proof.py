@@ -13,25 +13,69 @@ So M proves the exclusion if |x_iᵀCx_j + c| < |M_ij| for all pairs. The bounds
 method that found M does not matter.
 
 Some exclusions have no M without zeros: a form separates some pairs and puts all others on the threshold. Then a few
-pairs alone prove it, and their numbers are found again in exact fractions (`few_pairs_prove`).
+pairs alone prove it, in exact fractions (`few_pairs`).
 """
 
 from __future__ import annotations
 
-from fractions import Fraction
+from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float, Float64
 from numpy import ndarray
 
+from manyheads.certificate.few_pairs import few_pairs_prove
 from manyheads.certificate.projection import require_subnormals
 from manyheads.layer.rules import gamma
 from manyheads.problem.graph import Graph
+from manyheads.problem.problem import Problem
 
 norm = np.linalg.norm
 BLOCK = 1 << 20  # numbers of a block of rows
 FAR = 2.0**200  # rows and proofs of other sizes than 1/FAR … FAR are refused
-MOST_PAIRS = 102  # most pairs of a proof by few pairs: with more, exact fractions take minutes
+
+
+@dataclass(frozen=True)
+class ExclusionCheck:
+    """Whether a matrix proves that no single head holds a graph, and the evidence.
+
+    Attributes:
+        proved: Whether it does.
+        share: The largest part of an entry that the correction can take, rounding included; below 1 it is a proof.
+        pairs: How many entries are not zero: all pairs, or the few that prove it in exact fractions.
+        reason: One sentence.
+    """
+
+    proved: bool
+    share: float
+    pairs: int
+    reason: str
+
+
+def check_exclusion(problem: Problem, matrix: Float64[ndarray, "rows columns"]) -> ExclusionCheck:
+    """Check a proof that no single head, however wide, holds the graph over the embedding.
+
+    Args:
+        problem: The graph and the embedding.
+        matrix: M of an `Exclusion`, or of a file.
+
+    Returns:
+        The check. It does not depend on the search that found M.
+    """
+    pairs = int(np.count_nonzero(matrix))
+    if matrix.shape != (problem.items, problem.items):
+        return ExclusionCheck(False, np.inf, pairs, f"M has the shape {matrix.shape}: another number of items")
+    share = correction_share(problem.graph, problem.rows, matrix)
+    if share < 1:
+        reason = f"M has the sign of every pair, and the correction takes at most {share:.1e} of an entry"
+        return ExclusionCheck(True, share, pairs, reason)
+    if few_pairs_prove(problem.graph, problem.rows, matrix):
+        return ExclusionCheck(True, share, pairs, f"{pairs} pairs alone prove it, in exact fractions")
+    if _has_signs(problem.graph, matrix):
+        reason = "M has the sign of every pair, but XᵀMX or ΣM is too far from zero, or the rows have too low a rank"
+    else:
+        reason = "M has the wrong sign at a pair"
+    return ExclusionCheck(False, share, pairs, reason)
 
 
 def correction_share(
@@ -41,7 +85,7 @@ def correction_share(
 
     Args:
         graph: The graph that is excluded.
-        rows: The embedding's rows, of rank d_model.
+        rows: The embedding's rows. Without zero columns and without columns equal to others, of full rank.
         matrix: M, one number for each ordered pair.
 
     Returns:
@@ -51,7 +95,7 @@ def correction_share(
         InputError: The processor replaces subnormal numbers by zero.
     """
     require_subnormals()
-    x = rows.astype(np.float64)
+    x = _equivalent_columns(rows.astype(np.float64))
     items, d_model = x.shape
     if matrix.shape != (items, items) or not _has_signs(graph, matrix):
         return np.inf
@@ -104,6 +148,15 @@ def correction_share(
     return worst * up
 
 
+def _equivalent_columns(x: Float64[ndarray, "items d_model"]) -> Float64[ndarray, "items columns"]:
+    """The columns without zero columns and repetitions, times powers of two: they give the same forms, exactly."""
+    columns = np.unique(x, axis=1)
+    columns = columns[:, columns.any(axis=0)]
+    exponents = np.frexp(np.abs(columns).max(axis=0, initial=0.0))[1]
+    scaled = np.ldexp(columns, -exponents)
+    return scaled if np.array_equal(np.ldexp(scaled, exponents), columns) else columns  # underflow: not the same
+
+
 def _has_constant_column(x: Float64[ndarray, "items d_model"]) -> bool:
     """Whether some column has the same number, not zero, in every row."""
     return bool(((x == x[0]).all(axis=0) & (x[0] != 0)).any())
@@ -116,55 +169,3 @@ def _has_signs(graph: Graph, matrix: Float64[ndarray, "items items"]) -> bool:
     negative = int(np.count_nonzero(matrix < 0))
     signed = positive == graph.relations and negative == graph.items**2 - graph.relations
     return bool(signed and (relations > 0).all() and np.isfinite(matrix).all())
-
-
-def few_pairs_prove(
-    graph: Graph, rows: Float[ndarray, "items d_model"], matrix: Float64[ndarray, "items items"]
-) -> bool:
-    """Whether numbers on the pairs where M is not zero, in exact fractions, prove the exclusion.
-
-    The numbers solve Σ M_ij·(x_i⊗x_j) = 0 and ΣM = 0. They are a proof if the solution is unique up to a factor, and
-    has the signs of a proof on every one of these pairs.
-    """
-    sources, targets = np.nonzero(matrix)
-    if not 0 < len(sources) <= MOST_PAIRS:
-        return False
-    x = [[Fraction(float(number)) for number in row] for row in rows]
-    columns = [
-        [*(a * b for a in x[i] for b in x[j]), Fraction(1)]
-        for i, j in zip(sources.tolist(), targets.tolist(), strict=True)
-    ]
-    solution = _null_vector([list(equation) for equation in zip(*columns, strict=True)])
-    if solution is None:
-        return False
-    related = graph.adjacency()[sources, targets]
-    signs = {number > 0 if relation else number < 0 for number, relation in zip(solution, related, strict=True)}
-    return 0 not in solution and len(signs) == 1
-
-
-def _null_vector(equations: list[list[Fraction]]) -> list[Fraction] | None:
-    """The solution of homogeneous equations, by elimination; None if it is not unique up to a factor."""
-    width, pivots, row = len(equations[0]), [], 0
-    for column in range(width):
-        best = next((k for k in range(row, len(equations)) if equations[k][column]), None)
-        if best is None:
-            continue
-        equations[row], equations[best] = equations[best], equations[row]
-        pivot = equations[row][column]
-        equations[row] = [value / pivot for value in equations[row]]
-        for k, equation in enumerate(equations):
-            if k != row and equation[column]:
-                factor = equation[column]
-                equations[k] = [a - factor * b for a, b in zip(equation, equations[row], strict=True)]
-        pivots.append(column)
-        row += 1
-        if row == len(equations):
-            break
-    free = [column for column in range(width) if column not in pivots]
-    if len(free) != 1:
-        return None
-    solution = [Fraction(0)] * width
-    solution[free[0]] = Fraction(1)
-    for equation, column in zip(equations, pivots, strict=False):
-        solution[column] = -equation[free[0]]
-    return solution

@@ -17,6 +17,7 @@ from manyheads.layer.rules import MAX, Rule
 from manyheads.numbers import check_numbers, require_memory
 from manyheads.problem.graph import Graph, Matching
 from manyheads.problem.problem import Problem
+from manyheads.tables import in_heads
 
 # Theorems 4.1, 8.1 and B.9 ask for d_model ≥ c0·ln m with c0 "sufficiently large". The largest of the m²/2 overlaps of
 # Gaussian unit rows is about 2·√(ln m / d_model). A false pair's score contains this overlap for every matching
@@ -33,7 +34,7 @@ def require_sizes(problem: Problem, *, key_width: int, matching_size: int, seed:
     check_numbers(key_width=key_width, matching_size=matching_size, generator_seed=seed)
     heads = -(-problem.relations // matching_size)
     needed = key_width * (24 * problem.items + 32 * heads * problem.d_model)  # signatures and weights
-    require_memory(needed, f"a layer of about {heads:,} heads of width {key_width:,} over {problem.items:,} items")
+    require_memory(needed, f"a layer of about {in_heads(heads, key_width)} over {problem.items:,} items")
 
 
 def require_permutation(graph: Graph) -> None:

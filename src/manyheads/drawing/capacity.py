@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from operator import attrgetter
 
 import matplotlib as mpl
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
@@ -12,7 +14,7 @@ from matplotlib.ticker import MaxNLocator
 from numpy import ndarray
 
 from manyheads.bounds import freedom_key_width, paper_key_budget
-from manyheads.capacity import Capacity, Point, Threshold
+from manyheads.capacity import Capacity, Goal, Point, Threshold
 from manyheads.capacity.thresholds import TARGET
 from manyheads.drawing.style import (
     BLACK,
@@ -28,6 +30,7 @@ from manyheads.drawing.style import (
     panels,
     shared_legend,
 )
+from manyheads.text import drawn_text
 
 LINES = (BLUE, VERMILLION, GREEN, ORANGE, PURPLE, SKY, BLACK)
 MARKERS = "osD^vPX"
@@ -57,7 +60,7 @@ def draw_capacity(capacity: Capacity) -> Figure:
         axes.set_ylim(top=1.02)
         axes.set_xlabel("key budget $D_K$ = heads · key width")
         axes.set_ylabel("share of seeds that recover every pair" if capacity.goal.exact else "mean test micro-F1")
-        title = f"{task.items} items, $d_{{model}}$ = {task.d_model}, {task.label}, rule {capacity.rule}"
+        title = f"{task.items} items, $d_{{model}}$ = {task.d_model}, {drawn_text(task.label)}, rule {capacity.rule}"
         axes.set_title(title, pad=18)
         axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
     return figure
@@ -66,7 +69,7 @@ def draw_capacity(capacity: Capacity) -> Figure:
 def _curve(axes: Axes, capacity: Capacity, heads: int, colour: str, marker: str) -> None:
     points = [point for point in capacity.curve if point.heads == heads and point.scores]
     whole = [point for point in points if len(point.scores) == capacity.seeds]
-    draw_curve(axes, whole, colour=colour, marker=marker, label=_heads(heads))
+    draw_curve(axes, whole, colour=colour, marker=marker, label=_heads(heads), interval=capacity.goal.interval)
     # A point that was given up after its first seeds has no interval, and its mean is over fewer seeds.
     for point in points:
         if point not in whole:
@@ -143,7 +146,8 @@ def curve_panel(axes: Axes, points: Sequence[Point], *, target: float | None = T
     for heads in sorted({point.heads for point in points}):
         line = [point for point in points if point.heads == heads]
         colour, marker = HEAD_COLOURS[heads], HEAD_MARKERS[heads]
-        draw_curve(axes, line, colour=colour, marker=marker, label=_heads(heads), shares=target is not None)
+        interval = attrgetter("interval") if target is None else Goal().interval
+        draw_curve(axes, line, colour=colour, marker=marker, label=_heads(heads), interval=interval)
     if target is not None:
         axes.axhline(target, color=GREY, linestyle=":", linewidth=1)
         axes.set_ylim(0, 1.03)
@@ -152,17 +156,45 @@ def curve_panel(axes: Axes, points: Sequence[Point], *, target: float | None = T
 
 
 def draw_curve(
-    axes: Axes, points: Sequence[Point], *, colour: str, marker: str, label: str, shares: bool = True
+    axes: Axes,
+    points: Sequence[Point],
+    *,
+    colour: str,
+    marker: str,
+    label: str,
+    interval: Callable[[Point], tuple[float, float]] = attrgetter("interval"),
 ) -> None:
-    """A line through the means with 95 % intervals; the intervals of shares are cut at 0 and 1."""
+    """A line through the means with their 95 % intervals.
+
+    Args:
+        axes: The panel.
+        points: The points of one line.
+        colour: The colour of the line.
+        marker: The marker of the points.
+        label: The name of the line in the legend.
+        interval: Returns the interval of a point; the paper's t-interval if not given.
+    """
     budgets, means = [point.key_budget for point in points], [point.mean for point in points]
     axes.plot(budgets, means, color=colour, marker=marker, label=label)
     several = [point for point in points if len(point.scores) > 1]  # a single seed has no interval
-    least, most = (0.0, 1.0) if shares else (float("-inf"), float("inf"))
-    below = [point.mean - max(point.interval[0], least) for point in several]
-    above = [max(0.0, min(point.interval[1], most) - point.mean) for point in several]
+    below = [point.mean - interval(point)[0] for point in several]
+    above = [max(0.0, interval(point)[1] - point.mean) for point in several]
     budgets, means = [point.key_budget for point in several], [point.mean for point in several]
     axes.errorbar(budgets, means, yerr=[below, above], fmt="none", ecolor=colour, elinewidth=1.2, capsize=3)
+
+
+def mark_points(
+    axes: Axes, x: Sequence[float], y: Sequence[int], *, errors: Sequence[Sequence[int]], label: str
+) -> None:
+    """Stars with error bars on a finished panel, named in its legend."""
+    if x:
+        axes.errorbar(x, y, yerr=errors, fmt="*", color=BLACK, markersize=11, capsize=3, elinewidth=1, label=label)
+        known: dict[str, Artist] = {}
+        if (old := axes.get_legend()) is not None:  # its handles may be of other axes
+            handles = [handle for handle in old.legend_handles if handle is not None]
+            known = dict(zip((text.get_text() for text in old.get_texts()), handles, strict=True))
+        known |= {str(name): handle for handle, name in zip(*axes.get_legend_handles_labels(), strict=True)}
+        axes.legend(list(known.values()), list(known), loc="upper left")
 
 
 def budget_errors(found: Sequence[Threshold]) -> list[tuple[int, ...]]:

@@ -13,7 +13,13 @@ from matplotlib.ticker import PercentFormatter
 from numpy import ndarray
 
 from manyheads.block.head_roles import SERVES, HeadWork
-from manyheads.drawing.style import BLACK, BLUE, GREY, ORANGE, VERMILLION, look, panels
+from manyheads.drawing.style import BLACK, BLUE, GREY, ORANGE, VERMILLION, NotebookFigure, look, panels
+from manyheads.errors import InputError
+from manyheads.layer.layer import Layer
+from manyheads.numbers import require_memory
+from manyheads.problem.problem import Problem
+from manyheads.tables import in_heads
+from manyheads.text import drawn_text
 
 
 def draw_heads(work: HeadWork, *, title: str) -> Figure:
@@ -28,7 +34,7 @@ def draw_heads(work: HeadWork, *, title: str) -> Figure:
     order = np.lexsort((-work.attention.max(axis=1), np.where(first < 0, heads, first)))
     shares = [float((first == head).mean()) for head in (*range(heads), -1)]
     with look():
-        figure = Figure(figsize=(9.4, 1.9 + 0.36 * heads), layout="constrained")
+        figure = NotebookFigure(figsize=(9.4, 1.9 + 0.36 * heads), layout="constrained")
         wide, narrow = figure.subplots(1, 2, width_ratios=(4, 1), sharey=True)
         edges = np.arange(heads + 1) - 0.5
         shown = wide.pcolormesh(
@@ -48,7 +54,7 @@ def draw_heads(work: HeadWork, *, title: str) -> Figure:
         narrow.grid(visible=False)
         several = float((work.servers > 1).mean())
         figure.suptitle(
-            f"{title}: {shares[-1]:.0%} of the queries are served by no head (attention < {SERVES:g}), "
+            f"{drawn_text(title)}: {shares[-1]:.0%} of the queries are served by no head (attention < {SERVES:g}), "
             f"{several:.0%} by several",
             x=0.01,
             ha="left",
@@ -86,7 +92,7 @@ def draw_geometry(rows: GeometryRows) -> Figure:
         scores.plot(layers, middle[:, 2], color=ORANGE, label="median")
         scores.set(xlabel="layer", ylabel="raw score/√d_k", title="Scores of token pairs, embedding rows")
         scores.legend(loc="upper left", ncols=3)
-        figure.suptitle(rows.name, x=0.01, ha="left", fontsize=11)
+        figure.suptitle(drawn_text(rows.name), x=0.01, ha="left", fontsize=11)
     return figure
 
 
@@ -102,6 +108,21 @@ class Scores:
     other: Float64[ndarray, " others"]
     threshold: float
     witness: tuple[str, float] | None = None  # its name, and its score
+
+
+def layer_scores(layer: Layer, problem: Problem) -> Scores:
+    """The scores of all pairs of a problem, for the picture.
+
+    Raises:
+        InputError: The rule looks at the context, or the layer reads rows of another width.
+    """
+    problem.require_width(layer.d_model)
+    if not layer.rule.context_blind:
+        raise InputError(f"the scores of the rule {layer.rule} depend on the context: they have no picture")
+    require_memory(16 * layer.heads * problem.items**2, f"the scores of {problem.items:,} × {problem.items:,} pairs")
+    scores, related = layer.scores(problem.rows), problem.graph.adjacency()
+    title = f"{in_heads(layer.heads, layer.key_width)}, {problem.relations:,} relations"
+    return Scores(title, scores[related], scores[~related], layer.threshold)
 
 
 def draw_scores(layers: Sequence[Scores]) -> Figure:
@@ -126,11 +147,17 @@ def _panel(axis: Axes, layer: Scores, bins: list[float]) -> None:
     axis.axvline(layer.threshold, color=BLACK, linewidth=1.2, linestyle="--", label="threshold")
     # a logarithmic axis: one bin has a hundred thousand pairs, another a single pair, and the single pair decides
     top = 300 * float(np.max(pairs))  # room for the legend, on the side where no threshold is
-    axis.set(title=layer.title, ylabel="pairs", yscale="log", ylim=(0.6, top))
+    axis.set(title=drawn_text(layer.title), ylabel="pairs", yscale="log", ylim=(0.6, top))
     axis.legend(loc="upper left", ncols=2)
     if layer.witness is not None:
         name, score = layer.witness
         arrow = {"arrowstyle": "-|>", "color": VERMILLION}
         axis.annotate(
-            name, (score, 1), (score, top / 30), color=VERMILLION, ha="center", arrowprops=arrow, annotation_clip=False
+            drawn_text(name),
+            (score, 1),
+            (score, top / 30),
+            color=VERMILLION,
+            ha="center",
+            arrowprops=arrow,
+            annotation_clip=False,
         )

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from numpy import ndarray
 
 from manyheads.drawing.style import BLACK, BLUE, GREEN, GREY, ORANGE, VERMILLION, look, panels
+from manyheads.text import drawn_text
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +100,7 @@ def draw_head_curve(rows: HeadCurve) -> Figure:
             color=VERMILLION,
             fontsize=9,
         )
-        axis.set(xscale="log", xlabel="heads", ylabel="key budget D_K", title=rows.title, ylim=(0, top))
+        axis.set(xscale="log", xlabel="heads", ylabel="key budget D_K", title=drawn_text(rows.title), ylim=(0, top))
         ticks: Sequence[float] = [count for count in (1, 2, 4, 8, 16, 32, 64, 128, 256) if count <= rows.heads[-1]]
         axis.set_xticks(ticks)
         axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from io import BytesIO
@@ -16,7 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, LogLocator, NullFormatter, NullLocator
 from numpy import ndarray
 
-from manyheads.files.atomic_files import picture_files, write_whole
+from manyheads.files.atomic_files import picture_files, write_together
 
 # The palette of Okabe and Ito: people with every common kind of colour blindness can tell its colours apart.
 BLACK, GREY = "#000000", "#7f7f7f"
@@ -53,35 +54,57 @@ def look() -> Iterator[None]:
         yield
 
 
+class NotebookFigure(Figure):
+    """A figure that shows itself in a notebook, without pyplot."""
+
+    def _repr_png_(self) -> bytes:
+        png = BytesIO()
+        with look():
+            self.savefig(png, format="png", metadata={"Software": None})
+        return png.getvalue()
+
+
 def panels(rows: int, columns: int) -> tuple[Figure, ndarray]:
     """A figure and its array of axes, of shape (rows, columns), without pyplot and its global state."""
-    figure = Figure(figsize=(columns * PANEL_WIDTH, rows * PANEL_HEIGHT), layout="constrained")
+    figure = NotebookFigure(figsize=(columns * PANEL_WIDTH, rows * PANEL_HEIGHT), layout="constrained")
     return figure, np.asarray(figure.subplots(rows, columns, squeeze=False))
 
 
-def save(figure: Figure, path_stem: Path) -> tuple[Path, Path]:
-    """Write a figure as STEM.png and STEM.svg. The files hold no dates, so equal pictures are equal files.
+def save(figure: Figure, path_stem: Path, *, force: bool = True) -> tuple[Path, Path]:
+    """Write a figure as STEM.png and STEM.svg, both or none of them.
 
-    Each file is written whole or not at all, and replaces an existing one.
+    Args:
+        figure: the picture.
+        path_stem: the path without its ending; an ending .png, .svg or .pdf is removed.
+        force: whether to replace existing files.
+
+    Returns:
+        The two files.
+
+    Raises:
+        InputError: a file exists and `force` is False, or it cannot be written.
+    """
+    write_together(pack_picture(figure, path_stem), force=force)
+    return picture_files(path_stem)
+
+
+def pack_picture(figure: Figure, path_stem: Path) -> dict[Path, bytes]:
+    """The bytes of STEM.png and STEM.svg, for `write_together`. They hold no dates: equal pictures are equal files.
 
     Args:
         figure: the picture.
         path_stem: the path without its ending; an ending .png, .svg or .pdf is removed.
 
     Returns:
-        The two files.
-
-    Raises:
-        InputError: a file cannot be written.
+        The content of the two files.
     """
-    files, png, svg = picture_files(path_stem), BytesIO(), BytesIO()
-    with look():
+    png, svg = BytesIO(), BytesIO()
+    with look(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph")  # a label in a script that the font does not have
         figure.savefig(png, format="png", metadata={"Software": None})
         figure.set_layout_engine("none")  # the SVG has the same layout; a second one costs half the time
         figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
-    for path, content in zip(files, (png, svg), strict=True):
-        write_whole(path, content.getvalue(), force=True)
-    return files
+    return {path: file.getvalue() for path, file in zip(picture_files(path_stem), (png, svg), strict=True)}
 
 
 def counting_axis(axis: Axis) -> None:

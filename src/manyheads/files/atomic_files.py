@@ -9,11 +9,11 @@ import signal
 import stat
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from pathlib import Path
 from types import FrameType
 
-from manyheads.errors import InputError
+from manyheads.errors import InputError, path_of
 from manyheads.files.door import reason
 
 PICTURES = (".png", ".svg", ".pdf")
@@ -30,7 +30,7 @@ def check_writable(path: str | Path, *, force: bool) -> None:
     Raises:
         InputError: The file exists and `force` is False, or it cannot be written.
     """
-    path = Path(path)
+    path = path_of(path)
     with _writing(path):
         if not path.parent.is_dir():
             raise InputError(f"{path} cannot be written: there is no directory {path.parent}")
@@ -63,23 +63,26 @@ def make_directory(directory: str | Path) -> None:
 
 
 @contextlib.contextmanager
-def trial_directory(directory: str | Path) -> Iterator[None]:
-    """Make a directory while the caller checks the files to be written there. Afterwards, remove the new directories.
+def new_directory(directory: str | Path) -> Iterator[None]:
+    """Make a directory while the caller checks or writes its files. Afterwards, remove new directories without files.
+
+    A signal that ends the process first removes them, too.
 
     Raises:
         InputError: The directory cannot be made, or is not writable.
     """
     directory = Path(directory)
     new = [path for path in (directory, *directory.parents) if not os.path.lexists(path)]
-    try:
-        make_directory(directory)
-        if not _is_writable(directory):
-            raise InputError(f"the directory {directory} is not writable")
-        yield
-    finally:
-        for path in new:  # the innermost directory first
-            with contextlib.suppress(OSError):
-                path.rmdir()
+    with _undo_on_signals():
+        try:
+            make_directory(directory)
+            if not _is_writable(directory):
+                raise InputError(f"the directory {directory} is not writable")
+            yield
+        finally:
+            for path in new:  # the innermost directory first
+                with contextlib.suppress(OSError):
+                    path.rmdir()
 
 
 def picture_files(path: str | Path) -> tuple[Path, Path]:
@@ -88,7 +91,7 @@ def picture_files(path: str | Path) -> tuple[Path, Path]:
     >>> [str(file) for file in picture_files("curve.pdf")], str(picture_files("a.b.c")[0])
     (['curve.png', 'curve.svg'], 'a.b.c.png')
     """
-    path = Path(path)
+    path = path_of(path)
     stem = path.stem if path.suffix in PICTURES else path.name
     return path.parent / f"{stem}.png", path.parent / f"{stem}.svg"
 
@@ -107,7 +110,7 @@ def write_whole(path: str | Path, content: bytes, *, force: bool) -> None:
     write_together({path: content}, force=force)
 
 
-def write_together(files: Mapping[str | Path, bytes] | Mapping[Path, bytes], *, force: bool) -> None:
+def write_together(files: Mapping[str | Path, bytes] | Mapping[Path, bytes], *, force: bool | Container[Path]) -> None:
     """Write several files: all of them completely, or none.
 
     First every content is written to a temporary file beside its place, so that a full disk is noticed before anything
@@ -116,14 +119,17 @@ def write_together(files: Mapping[str | Path, bytes] | Mapping[Path, bytes], *, 
 
     Args:
         files: The content of each file.
-        force: Whether to replace existing files. A new file has the permissions of the file that it replaces.
+        force: Whether to replace existing files, or the files that may be replaced. A new file has the permissions of
+            the file that it replaces.
 
     Raises:
-        InputError: A file exists and `force` is False, two names lead to the same file, or a file cannot be written.
+        InputError: A file exists and must not be replaced, two names lead to the same file, or a file cannot be
+            written.
     """
     contents = {Path(path): content for path, content in files.items()}
+    forced = {path for path in contents if (force if isinstance(force, bool) else path in force)}
     for path in contents:
-        check_writable(path, force=force)
+        check_writable(path, force=path in forced)
     if len({(os.path.realpath(path.parent), path.name) for path in contents}) < len(contents):
         raise InputError(f"two of the files to write are the same file: {', '.join(map(str, contents))}")
     parts = {path: _hidden(path, "part") for path in contents}
@@ -136,10 +142,10 @@ def write_together(files: Mapping[str | Path, bytes] | Mapping[Path, bytes], *, 
                     _write_part(parts[path], content, path)
             for path in contents:
                 with _writing(path):
-                    if force:
+                    if path in forced:
                         _keep_old(path, olds[path])
                     renamed.append(path)  # before the renaming: an interruption right after it must undo it
-                    if force:
+                    if path in forced:
                         os.replace(parts[path], path)
                     else:
                         _rename_new(parts[path], path)

@@ -5,17 +5,19 @@ from __future__ import annotations
 import io
 import math
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 from jaxtyping import Float32
 from numpy import ndarray
 
-from manyheads.errors import InputError
+from manyheads.errors import InputError, path_of, require_type
 from manyheads.files.atomic_files import write_whole
 from manyheads.files.door import TEXT_LIMIT, parse_json, read_bytes, read_text
-from manyheads.files.gguf_files import GGUF_SUFFIX, read_gguf_tensors, read_gguf_tokens
+from manyheads.files.gguf_files import GGUF_SUFFIX, TOKENS, read_gguf, read_gguf_tokens
 from manyheads.files.safetensors_files import CHECKSUM, pack_tensors, read_tensors
+from manyheads.problem.embedding import Embedding
 
 FORMAT = "manyheads embedding"
 TOKEN_EMBEDDING = "token_embd.weight"  # its name in GGUF files
@@ -25,8 +27,8 @@ PICKLES = (b"\x80", b"(", b"c", b"]", b"}")  # the first byte of a pickle in new
 HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 
 
-def read_embedding(path: str | Path, *, tensor: str | None = None) -> Float32[ndarray, "items d_model"]:
-    """Read an embedding: one row for each item.
+def read_embedding(path: str | Path, *, tensor: str | None = None, names: Sequence[str] | None = None) -> Embedding:
+    """Read an embedding: one row for each item, and the rows' names if they are given or the file has them.
 
     Half, single, double and (in safetensors) bfloat16 numbers become float32. A certificate is about these float32
     numbers. A safetensors file that `write_embedding` wrote has a checksum. In any other file, only damage to the
@@ -36,27 +38,36 @@ def read_embedding(path: str | Path, *, tensor: str | None = None) -> Float32[nd
         path: An .npy file, a .safetensors file, or a .gguf model.
         tensor: The name of the tensor. A safetensors file with one tensor does not need it; the default in a GGUF model
             is its token embedding.
+        names: The names of the rows, all of them, e.g. from `read_labels`. Without them, the rows of a GGUF model's
+            token embedding have the names of its tokens, and other rows have none.
 
     Returns:
-        The rows in float32.
+        The rows in float32, with their names.
 
     Raises:
         InputError: The file cannot be read, does not have the tensor, or the tensor is not a table of finite numbers.
     """
-    path = Path(path)
+    if isinstance(names, (str, Path)):
+        raise InputError(f"names are a sequence of names, not {str(names)!r}: read_labels reads them from a file")
+    rows, found = _rows(path_of(path), tensor)
+    return Embedding(rows, found if names is None else tuple(names))
+
+
+def _rows(path: Path, tensor: str | None) -> tuple[Float32[ndarray, "items d_model"], tuple[str, ...] | None]:
+    """The rows of a file, and their names if the file has them."""
     if path.suffix == ".npy":
         if tensor is not None:
             raise InputError(f"{path} is an .npy file, which holds one array and no tensor '{tensor}'")
-        return checked_rows(_npy(path), path)
+        return checked_rows(_npy(path), path), None
     if path.suffix == ".safetensors":
-        return checked_rows(_safetensors(path, tensor), path)
+        return checked_rows(_safetensors(path, tensor), path), None
     if path.suffix == GGUF_SUFFIX:
-        return checked_rows(_gguf(path, tensor or TOKEN_EMBEDDING), path)
+        return _gguf(path, tensor or TOKEN_EMBEDDING)
     raise InputError(f"{path} is not an embedding file: its name must end in .npy, .safetensors or .gguf")
 
 
-def write_embedding(path: str | Path, embedding: Float32[ndarray, "items d_model"], *, force: bool = False) -> None:
-    """Write an embedding. `read_embedding` returns the same numbers.
+def write_embedding(path: str | Path, embedding: Embedding | ndarray, *, force: bool = False) -> None:
+    """Write the rows of an embedding, without their names. `read_embedding` returns the same numbers.
 
     Args:
         path: The file; its name must end in .npy, or in .safetensors, which also gets a checksum.
@@ -66,7 +77,8 @@ def write_embedding(path: str | Path, embedding: Float32[ndarray, "items d_model
     Raises:
         InputError: The file exists and `force` is False, or it cannot be written.
     """
-    write_whole(path, pack_embedding(path, embedding), force=force)
+    require_type(embedding, (Embedding, ndarray), "the embedding to write")
+    write_whole(path, pack_embedding(path, Embedding.of(embedding).rows), force=force)
 
 
 def pack_embedding(path: str | Path, embedding: Float32[ndarray, "items d_model"]) -> bytes:
@@ -82,7 +94,7 @@ def pack_embedding(path: str | Path, embedding: Float32[ndarray, "items d_model"
     Raises:
         InputError: The name does not end in .npy or .safetensors.
     """
-    path = Path(path)
+    path = path_of(path)
     if path.suffix == ".npy":
         buffer = io.BytesIO()
         np.save(buffer, embedding, allow_pickle=False)
@@ -105,7 +117,7 @@ def read_labels(path: str | Path) -> tuple[str, ...]:
     Raises:
         InputError: The file cannot be read, or it has a label twice.
     """
-    path = Path(path)
+    path = path_of(path)
     if path.suffix == GGUF_SUFFIX:
         return _distinct(read_gguf_tokens(path), path)
     text = read_text(path, most=TEXT_LIMIT)
@@ -179,11 +191,14 @@ def _safetensors(path: Path, name: str | None) -> ndarray:
     return file.floats(name)
 
 
-def _gguf(path: Path, name: str) -> ndarray:
-    tensors = read_gguf_tensors(path, lambda tensor: tensor == name)
-    if name not in tensors:
+def _gguf(path: Path, name: str) -> tuple[Float32[ndarray, "items d_model"], tuple[str, ...] | None]:
+    """The rows of a tensor; those of the token embedding have the names of the tokens."""
+    file = read_gguf(path)
+    if name not in file.tensors:
         raise InputError(f"{path} holds no tensor '{name}'")
-    return tensors[name]
+    rows = checked_rows(file.numbers(name), path)
+    tokens = file.strings(TOKENS) if name == TOKEN_EMBEDDING else None
+    return rows, tokens if tokens is not None and len(tokens) == len(rows) else None
 
 
 def _label_lines(text: str) -> list[str]:
@@ -201,11 +216,23 @@ def _distinct(labels: list[str], path: Path) -> tuple[str, ...]:
 
 def _json_labels(text: str, path: Path) -> list[str]:
     labels = parse_json(text, path)
+    if isinstance(labels, dict) and isinstance(labels.get("model"), dict):  # a tokenizer.json
+        labels = _tokenizer_labels(labels)
     if isinstance(labels, dict) and _numbers_every_row(list(labels.values())):
         return sorted(labels, key=labels.__getitem__)
     if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels) or not labels:
         raise InputError(f"{path} is neither a JSON list of strings nor a vocabulary that numbers all rows")
     return labels
+
+
+def _tokenizer_labels(tokenizer: dict[str, object]) -> object:
+    """The vocabulary of a tokenizer.json, with its added tokens."""
+    model, added = tokenizer["model"], tokenizer.get("added_tokens")
+    vocabulary = dict(model["vocab"]) if isinstance(model, dict) and isinstance(model.get("vocab"), dict) else {}
+    for token in added if isinstance(added, list) else ():
+        if isinstance(token, dict) and isinstance(token.get("content"), str):
+            vocabulary[token["content"]] = token.get("id")
+    return vocabulary
 
 
 def _numbers_every_row(rows: list[object]) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import io
 import json
@@ -20,7 +19,7 @@ from numpy import ndarray
 
 from manyheads.certificate import Certificate
 from manyheads.errors import InputError
-from manyheads.files.atomic_files import check_writable, write_together
+from manyheads.files.atomic_files import check_writable, new_directory, write_together
 from manyheads.files.door import reason
 from manyheads.files.layer_files import pack_layer
 from manyheads.layer.layer import Layer
@@ -167,19 +166,9 @@ def check_directory(directory: str | Path, *, force: bool) -> None:
 
 def _write_directory(directory: Path, files: Mapping[str, bytes], *, force: bool) -> list[Path]:
     check_directory(directory, force=force)
-    is_new = not directory.exists()
-    try:
-        directory.mkdir(exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{directory} cannot be made: {reason(error)}") from error
     contents = {directory / name: content for name, content in files.items()}
-    try:
+    with new_directory(directory):
         write_together(contents, force=force)
-    except BaseException:
-        if is_new:
-            with contextlib.suppress(OSError):
-                directory.rmdir()
-        raise
     return list(contents)
 
 

@@ -12,7 +12,8 @@ Lines that begin with # are at the top of the file:
 - `# fields: json` means that a field which begins with a quotation mark is a JSON string. It is written if a label
   could be a formula in a spreadsheet, such as `=1+1`: this label is then written as `"\u003d1\u002b1"`.
 
-The heading `source,target` is optional. Fields are quoted as in any CSV file; a .tsv file has tabs instead of commas.
+A heading such as `source,target` is optional (see `read_graph`). Fields are quoted as in any CSV file; a .tsv file has
+tabs instead of commas.
 """
 
 from __future__ import annotations
@@ -21,27 +22,26 @@ import csv
 import hashlib
 import io
 import json
-import re
+import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
-from manyheads.errors import InputError
+from manyheads.errors import InputError, path_of, require_type
 from manyheads.files.atomic_files import write_whole
 from manyheads.files.door import TEXT_LIMIT, read_bytes
 from manyheads.files.embedding_files import check_label
+from manyheads.files.graph_headings import NUMBER, HeadingWarning, first_line
 from manyheads.problem.graph import Graph
+from manyheads.text import FORMULA, shown_text
 
 HEADING = ("source", "target")
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 MOST_ITEMS = 2**27  # a larger number is not an item number: an array of that length would fill the memory
 UNSTATED_ITEMS, UNSTATED_RATIO = 2**20, 16  # without `# items:`, at most this many items, or for each relation
-# a character that begins a formula in some spreadsheet, unless it is inside a word (ASCII and full-width forms)
-FORMULA = re.compile(r"(?<![^\W_])[=+\-@\uff1d\uff0b\uff0d\uff20]|^[\t\r\n]")
 JSON_FIELDS = "json"
-NUMBER = re.compile(r" *[+-]?[0-9]{1,18} *", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -72,16 +72,26 @@ class EdgeList:
         return InputError(f"{self.path}, line {self.lines[relation]}: {reason}")
 
 
-def read_graph(path: str | Path, *, items: int | None = None, labels: Sequence[str] | None = None) -> Graph:
+def read_graph(
+    path: str | Path,
+    *,
+    items: int | None = None,
+    labels: Sequence[str] | None = None,
+    header: bool | None = None,
+) -> Graph:
     """Read the graph of an edge list.
 
     With `labels` (or `# item:` lines) every field is one of these names. Without, a file whose first lines are pairs of
     whole numbers holds item numbers. Any other file holds labels, numbered in the order in which they first appear.
 
+    The first line can be a heading: `source,target`, or what `graph_headings.first_line` recognises. A
+    `HeadingWarning` says so.
+
     Args:
         path: A .csv or .tsv file.
         items: The number of items, for a file of item numbers that does not say it.
-        labels: The names of the items, in the order of the embedding's rows.
+        labels: The names of the items, in the order of the embedding's rows. `read_labels` reads them from a file.
+        header: Whether the first line is a heading; None: it is found out.
 
     Returns:
         The graph, with labels if the file or the caller names the items.
@@ -89,6 +99,8 @@ def read_graph(path: str | Path, *, items: int | None = None, labels: Sequence[s
     Raises:
         InputError: The file cannot be read, or a line is malformed. The message has the number of the line.
     """
+    if isinstance(labels, (str, Path)):
+        raise InputError(f"labels are a sequence of names, not {str(labels)!r}: read_labels reads them from a file")
     edges = parse(path)
     if labels is not None and edges.labels is not None and tuple(labels) != edges.labels:
         raise InputError(f"{path} has names for its items that differ from the given labels")
@@ -97,6 +109,9 @@ def read_graph(path: str | Path, *, items: int | None = None, labels: Sequence[s
         found: set[str] = set()
         twice = next(name for name in names if name in found or found.add(name))  # type: ignore[func-returns-value]
         raise InputError(f"{path} cannot be read with these labels: {twice!r} names two items")
+    edges = _without_heading(edges, names, header)
+    if not edges.fields and edges.items is None and names is None:
+        raise InputError(f"{path} holds no relation and does not say how many items there are")
     if names is None and edges.has_item_numbers:
         return _numbered(edges, items if edges.items is None else edges.items)
     return _labelled(edges, names)
@@ -129,7 +144,8 @@ def pack_graph(path: str | Path, graph: Graph) -> bytes:
     Raises:
         InputError: The name does not end in .csv or .tsv, or a label is not valid text.
     """
-    path = Path(path)
+    require_type(graph, Graph, "the graph to write")
+    path = path_of(path)
     if path.suffix not in DELIMITERS:
         raise InputError(f"{path} cannot hold a graph: its name must end in .csv or .tsv")
     text = io.StringIO()
@@ -157,7 +173,7 @@ def parse(path: str | Path) -> EdgeList:
     Raises:
         InputError: The file cannot be read, its checksum is wrong, or a line is malformed.
     """
-    path = Path(path)
+    path = path_of(path)
     content = read_bytes(path, most=TEXT_LIMIT).removeprefix(b"\xef\xbb\xbf")  # a mark that some editors write
     items, labels, line, start = None, [], 0, 0
     is_checked, is_json = False, False
@@ -183,8 +199,6 @@ def parse(path: str | Path) -> EdgeList:
     fields, lines = _fields(_text(content[start:], path, line + 1), path, line)
     if is_json:
         fields = [_decoded(pair, path, line) for pair, line in zip(fields, lines, strict=True)]
-    if not fields and items is None and not labels:
-        raise InputError(f"{path} holds no relation and does not say how many items there are")
     return EdgeList(path, items, tuple(labels) or None, fields, lines)
 
 
@@ -207,8 +221,22 @@ def _fields(text: str, path: Path, line: int) -> tuple[list[tuple[str, str]], li
                 lines.append(line + reader.line_num)
     except csv.Error as error:
         raise InputError(f"{path}, line {line + reader.line_num}: {error}") from error
-    headed = fields[:1] == [HEADING]
-    return fields[headed:], lines[headed:]
+    return fields, lines
+
+
+def _without_heading(edges: EdgeList, names: tuple[str, ...] | None, header: bool | None) -> EdgeList:
+    """The relations without the heading, if there is one; unless the caller decided it, a warning says so."""
+    if not edges.fields or header is False:
+        return edges
+    first, *rest = edges.fields
+    doubt = None if header is True or first == HEADING else first_line(first, rest, names)
+    if doubt is not None:
+        said = "taken for a heading, not for a relation" if doubt == "heading" else "taken for a relation"
+        place = f"{edges.path}, line {edges.lines[0]}: {first[0]!r}, {first[1]!r}"
+        warnings.warn(HeadingWarning(f"{shown_text(place)} is {said}"), stacklevel=3)
+    elif header is not True and first != HEADING:
+        return edges
+    return edges if doubt == "perhaps" else replace(edges, fields=rest, lines=edges.lines[1:])
 
 
 def _numbered(edges: EdgeList, items: int | None) -> Graph:

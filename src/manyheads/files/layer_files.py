@@ -13,7 +13,7 @@ from numpy import ndarray
 
 from manyheads.block.block_data import table_of
 from manyheads.block.block_run import BlockRun
-from manyheads.errors import InputError
+from manyheads.errors import InputError, path_of, require_type
 from manyheads.files.atomic_files import write_whole
 from manyheads.files.door import memory_limit, parse_json
 from manyheads.files.safetensors_files import TensorFile, pack_tensors, read_tensors
@@ -38,7 +38,8 @@ def write_layer(
     Raises:
         InputError: The file exists and `force` is False, or it cannot be written.
     """
-    path = Path(path)
+    require_type(layer, Layer, "the layer to write")
+    path = path_of(path)
     if path.suffix != ".safetensors":
         raise InputError(f"{path} cannot hold a layer: its name must end in .safetensors")
     write_whole(path, pack_layer(layer, provenance=provenance), force=force)
@@ -172,7 +173,7 @@ def write_block(path: str | Path, block: TrainedBlock, *, force: bool = False) -
         "format": BLOCK_FORMAT,
         "version": str(VERSION),
         "run": json.dumps(asdict(block.run)),
-        "embedding": block.embedding,
+        "embedding": block.embedding.encode(errors="backslashreplace").decode(),  # a file name can have bytes
         "software": f"manyheads {importlib.metadata.version('manyheads')}",
     }
     table = {} if block.given is None else {TABLE: block.given}

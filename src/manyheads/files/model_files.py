@@ -13,10 +13,11 @@ from jaxtyping import Float, Float32
 from numpy import ndarray
 
 from manyheads.bounds.shape import Architecture
-from manyheads.errors import InputError
+from manyheads.errors import InputError, path_of
 from manyheads.files.door import exists, read_json
 from manyheads.files.gguf_files import GGUF_SUFFIX, read_gguf_metadata, read_gguf_tensors
 from manyheads.files.safetensors_files import read_tensors, tensor_shapes
+from manyheads.tables import in_heads
 from manyheads.text import shown_text
 
 # the names of each field in a config, in the order in which they are tried
@@ -85,12 +86,13 @@ def read_architecture(path: str | Path, *, key_width: int | None = None) -> Arch
     Raises:
         InputError: The file cannot be read, or does not describe a model with attention that the laws cover.
     """
-    path = Path(path)
+    path = path_of(path)
     if key_width is not None and key_width < 1:
         raise InputError(f"a head is at least 1 wide, not {key_width}")
     if path.suffix == ".safetensors":
         beside = path.with_name("config.json")
         if key_width is None and exists(beside):
+            tensor_shapes(path)  # a file that is no model is refused, also beside a config
             return _architecture(beside, **_config_numbers(beside))
         return _architecture(path, **_header_numbers(path, key_width))
     if path.suffix == GGUF_SUFFIX:
@@ -116,7 +118,7 @@ def read_model_weights(path: str | Path, architecture: Architecture) -> ModelWei
     Raises:
         InputError: The file cannot be read, or its weights do not have the shapes of the architecture.
     """
-    path = Path(path)
+    path = path_of(path)
     patterns = (EMBEDDINGS, QUERIES, KEYS, FUSED, NORMS)
     found = _tensors(path, lambda name: any(pattern.search(name) for pattern in patterns))
     for name, tensor in found.items():
@@ -137,7 +139,7 @@ def _architecture(path: Path, *, name: str, **numbers: int) -> Architecture:
             raise InputError(f"{path} says that its {field} is {given}, but no model has more than {largest:,}")
     if numbers["heads"] * numbers["key_width"] > LARGEST_BUDGET:
         raise InputError(
-            f"{path} has {numbers['heads']} heads of width {numbers['key_width']}: their product is over "
+            f"{path} has {in_heads(numbers['heads'], numbers['key_width'])}: their product is over "
             f"{LARGEST_BUDGET:,}, which no model has"
         )
     return Architecture(name=name, source=str(path), **numbers)

@@ -17,7 +17,7 @@ import numpy as np
 import safetensors.numpy
 from numpy import ndarray
 
-from manyheads.errors import InputError
+from manyheads.errors import InputError, path_of
 from manyheads.files.door import open_file, parse_json, read_bytes, reading
 
 CHECKSUM = "manyheads.sha256"
@@ -113,7 +113,7 @@ def read_tensors(path: str | Path) -> TensorFile:
     Raises:
         InputError: The file cannot be read, or is not a safetensors file.
     """
-    path = Path(path)
+    path = path_of(path)
     content = memoryview(read_bytes(path))
     with reading(path, DAMAGED):
         length = int.from_bytes(content[:8], "little")
@@ -133,7 +133,7 @@ def tensor_shapes(path: str | Path) -> dict[str, tuple[int, ...]]:
     Raises:
         InputError: The file cannot be read, or is not a safetensors file.
     """
-    path = Path(path)
+    path = path_of(path)
     with reading(path, "is not a safetensors file, or its header is damaged"), open_file(path) as (file, size):
         length = int.from_bytes(file.read(8), "little")
         if not 2 <= length <= min(MAX_HEADER, size - 8):

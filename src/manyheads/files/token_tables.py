@@ -71,7 +71,7 @@ def read_token_table(words: str, *, tensor: str | None = None) -> TokenTable:
         return _gguf(path, tensor or TOKEN_EMBEDDING)
     if path.suffix == ".safetensors":
         return _safetensors(path, tensor)
-    return TokenTable(path.stem, read_embedding(path, tensor=tensor))
+    return TokenTable(path.stem, read_embedding(path, tensor=tensor).rows)
 
 
 def read_ranking(path: str | Path, open_tokenizer: Callable[[], Tokenizer] | None = None) -> Int64[ndarray, " tokens"]:
@@ -153,7 +153,7 @@ def _safetensors(path: Path, tensor: str | None) -> TokenTable:
     known = [name for name in tensor_shapes(path) if EMBEDDINGS.search(name)]
     name = tensor or (known[0] if len(known) == 1 else None)
     beside = path.with_name("tokenizer.json")
-    rows = read_embedding(path, tensor=name)
+    rows = read_embedding(path, tensor=name).rows
     return TokenTable(
         path.resolve().parent.name if path.stem == "model" else path.stem,
         rows,

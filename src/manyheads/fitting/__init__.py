@@ -3,7 +3,7 @@
 from manyheads.fitting.folding import Map, fold, linear_map, map_rows, suitable_map
 from manyheads.fitting.layer_fit import FitResult, fit, grow
 from manyheads.fitting.options import Descent, FitOptions, FitProgress, ShapeTrial
-from manyheads.fitting.shape_search import FitSearchResult, best_split, smallest_fit
+from manyheads.fitting.shape_search import FitSearchResult, best_split, smallest
 from manyheads.fitting.shapes import predicted_shape, splits
 
 __all__ = [
@@ -21,7 +21,7 @@ __all__ = [
     "linear_map",
     "map_rows",
     "predicted_shape",
-    "smallest_fit",
+    "smallest",
     "splits",
     "suitable_map",
 ]

@@ -22,6 +22,7 @@ from manyheads.errors import InputError
 from manyheads.fitting.options import Descent, FitProgress, Phase
 from manyheads.numbers import require_memory
 from manyheads.problem.graph import Graph
+from manyheads.tables import in_heads
 
 # query and key, each (heads, d_model, key_width), and the threshold
 Weights = tuple[Float64[ndarray, "_ _ _"], Float64[ndarray, "_ _ _"], float]
@@ -81,7 +82,7 @@ class Engine:
         padded = heads * -(-key_width // 16) * 16  # the engine's rows are whole vectors
         needed = 4 * graph.items * (padded * (5 + threads) + 2 * heads * key_width + 2 * rows.shape[1])
         needed += 64 * heads * key_width * rows.shape[1]
-        require_memory(needed, f"a fit of {heads:,} heads of width {key_width:,} over {graph.items:,} items")
+        require_memory(needed, f"a fit of {in_heads(heads, key_width)} over {graph.items:,} items")
         self._fitting = Fitting32(graph.row_starts, graph.targets, rows, heads, key_width, threads)
 
     def run(self, weights: Weights, *, warm: bool = False) -> DescentResult:
@@ -189,7 +190,7 @@ SHRUNK = 0.3  # factor on the weights of a failed attempt
 
 def random_start(d_model: int, *, heads: int, key_width: int, seed: int) -> Weights:
     """Normal weights, for scores of standard deviation SCALE² on rows of length one."""
-    require_memory(48 * heads * d_model * key_width, f"weights of {heads:,} heads of width {key_width:,}")
+    require_memory(48 * heads * d_model * key_width, f"weights of {in_heads(heads, key_width)}")
     rng = np.random.default_rng(seed)
     query, key = rng.standard_normal((2, heads, d_model, key_width)) * (SCALE * key_width**-0.25)
     return query, key, THRESHOLD

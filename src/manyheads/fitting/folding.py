@@ -42,7 +42,7 @@ def linear_map(embedding: Float[ndarray, "items d_model"], name: Map) -> Float64
     rows = embedding.astype(np.float64)
     matrix = np.eye(rows.shape[1])
     if name not in ("none", "whiten", "project", "project+whiten"):
-        raise InputError(f"unknown map '{name}': choose from none, whiten, project, project+whiten")
+        raise InputError(f"unknown map '{name}': choose from auto, none, whiten, project, project+whiten")
     if name.startswith("project"):
         mean = rows.mean(axis=0)
         length = float(np.linalg.norm(mean))

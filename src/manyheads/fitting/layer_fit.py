@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float32, Float64
@@ -15,22 +16,23 @@ from numpy import ndarray
 from manyheads.certificate import Certificate, certify
 from manyheads.certificate.certificate import calibrate
 from manyheads.certificate.precisions import Precision
-from manyheads.errors import InputError
+from manyheads.errors import InputError, require_type
 from manyheads.fitting.descent import DescentResult, Engine, Weights, random_start, shrunk_start, widening_start
-from manyheads.fitting.folding import Map, fold, levelling_map, linear_map, map_rows, unfold
-from manyheads.fitting.options import Descent, FitOptions, FitProgress, suitable_descent
-from manyheads.fitting.shapes import Band, most_heads, narrowest_band, require_possible
+from manyheads.fitting.folding import Map, fold, levelling_map, linear_map, map_rows, suitable_map, unfold
+from manyheads.fitting.options import DEFAULT_OPTIONS, Descent, FitOptions, FitProgress, suitable_descent
+from manyheads.fitting.shapes import Band, most_heads, narrowest_band, predicted_shape, require_possible
 from manyheads.layer.layer import Layer
 from manyheads.layer.rules import MAX, SOFTMAX
 from manyheads.numbers import check_numbers
 from manyheads.problem.problem import Problem
+from manyheads.tables import Shown, Summary, counted, data_frame, in_heads, summary
 
 WIDENINGS, WIDER, SLOWER = 8, 20, 0.3  # rounds of widening; factors on the steps and on the rate of each
 CHAIN = 6  # attempts from one random start; all but the first start from the shrunk weights of the last
 
 
-@dataclass(frozen=True, eq=False)
-class FitResult:
+@dataclass(frozen=True, eq=False, repr=False)
+class FitResult(Shown):
     """A layer with its certificate, which may not hold, and the course of the fit.
 
     Attributes:
@@ -51,15 +53,42 @@ class FitResult:
     seconds: float
     map: Map
 
+    def summary(self) -> Summary:
+        """The effort of the fit, and the certificate."""
+        told = self.certificate.summary()
+        rows = [
+            ("verdict", told.title),
+            *told.rows,
+            ("steps", f"{self.steps:,} in the last attempt"),
+            ("map", self.map),
+        ]
+        effort = f"{counted(self.attempts, 'attempt')} in {self.seconds:.1f} s"
+        return summary(f"fit of {in_heads(self.layer.heads, self.layer.key_width)}: {effort}", rows)
 
-def fit(problem: Problem, *, heads: int, key_width: int, options: FitOptions, start: Layer | None = None) -> FitResult:
+    def to_frame(self) -> Any:
+        """The course of the fit as a pandas data frame, a row for each survey of all pairs.
+
+        Raises:
+            InputError: pandas is not installed.
+        """
+        return data_frame(asdict(look) | {"margin": look.margin} for look in self.trace)
+
+
+def fit(
+    problem: Problem,
+    *,
+    heads: int | None = None,
+    key_width: int | None = None,
+    options: FitOptions = DEFAULT_OPTIONS,
+    start: Layer | None = None,
+) -> FitResult:
     """Fit a layer of this shape to the graph until it certifies, in at most `options.restarts` attempts.
 
     Args:
         problem: The graph to hold and the rows of its items.
-        heads: h, at least 1.
-        key_width: d_k, the width of a head, at least 1.
-        options: The seed, and what has a default.
+        heads: h, at least 1; None: by the law of the degrees of freedom.
+        key_width: d_k, the width of a head, at least 1; None: by the law.
+        options: All have a default.
         start: The first attempt begins with the weights of this layer, which has the same shape (see `grow`).
 
     Returns:
@@ -76,7 +105,14 @@ def fit(problem: Problem, *, heads: int, key_width: int, options: FitOptions, st
     >>> fitted.certificate.verdict, fitted.layer.key_budget
     ('holds', 12)
     """
-    check_numbers(heads=heads, key_width=key_width, key_budget=heads * key_width)
+    require_fit(problem, options)
+    check_numbers(heads=heads, key_width=key_width)
+    return _fit(problem, *completed_shape(problem, heads, key_width), options, start)
+
+
+def _fit(problem: Problem, heads: int, key_width: int, options: FitOptions, start: Layer | None) -> FitResult:
+    """The fit of a shape that is complete."""
+    check_numbers(key_budget=heads * key_width)
     require_possible(problem, key_budget=heads * key_width)
     descent = options.descent or suitable_descent(problem.items, problem.d_model)
     inner = MappedProblem.of(problem, options)
@@ -118,7 +154,7 @@ def fit(problem: Problem, *, heads: int, key_width: int, options: FitOptions, st
     assert best is not None, "there is at least one attempt"
     layer, certificate, kept = best
     seconds = time.monotonic() - begun
-    return FitResult(layer, certificate, tuple(trace), attempt + 1, kept.steps, seconds, options.map)
+    return FitResult(layer, certificate, tuple(trace), attempt + 1, kept.steps, seconds, inner.map)
 
 
 Attempt = tuple[Layer, Certificate, DescentResult]
@@ -153,7 +189,7 @@ def widened(
     return best
 
 
-def grow(layer: Layer, problem: Problem, *, options: FitOptions) -> FitResult:
+def grow(layer: Layer, problem: Problem, *, options: FitOptions = DEFAULT_OPTIONS) -> FitResult:
     """Fit a layer of the same shape and rule to a changed graph, beginning with the weights of the given layer.
 
     Random starts follow only if this warm start does not lead to a certificate.
@@ -169,6 +205,8 @@ def grow(layer: Layer, problem: Problem, *, options: FitOptions) -> FitResult:
     Raises:
         InputError: As `fit`; or the layer's rule is neither MAX nor SOFTMAX, or its d_model is not that of the problem.
     """
+    require_type(layer, Layer, "the layer to grow")
+    require_fit(problem, options)
     problem.require_width(layer.d_model)
     options = replace(options, rule=layer.rule)
     return fit(problem, heads=layer.heads, key_width=layer.key_width, options=options, start=layer)
@@ -183,6 +221,7 @@ class MappedProblem:
     rows: Float32[ndarray, "items d_model"]
     lengths: tuple[int, int] | None  # of the contexts, for the rule softmax; None for the rule max
     precision: Precision  # the number type in which the certificate has to hold
+    map: Map
 
     @classmethod
     def of(cls, problem: Problem, options: FitOptions) -> MappedProblem:
@@ -190,9 +229,10 @@ class MappedProblem:
         if options.rule.context_blind and options.context_length is not None:
             raise InputError("the rule max holds in contexts of every length: a context length goes with softmax")
         lengths = None if options.rule.context_blind else problem.context_lengths(options.context_length)
-        matrix = levelling_map(problem.rows) if options.map == "none" else linear_map(problem.rows, options.map)
+        map = suitable_map(problem.rows) if options.map == "auto" else options.map
+        matrix = levelling_map(problem.rows) if map == "none" else linear_map(problem.rows, map)
         rows = problem.rows if matrix is None else map_rows(problem.rows, matrix)
-        return cls(problem, matrix, np.ascontiguousarray(rows, dtype=np.float32), lengths, options.precision)
+        return cls(problem, matrix, np.ascontiguousarray(rows, dtype=np.float32), lengths, options.precision, map)
 
     def ratio(self, heads: int) -> float:
         """For softmax: a relation's logit over the half width of the band of other pairs (`band`); 0 for max."""
@@ -254,6 +294,22 @@ class MappedProblem:
         assert self.lengths is not None, "only softmax depends on the other items of a context"
         room = self.lengths[1] - 1 + int(self.problem.graph.has_loops)
         return max(1, min(room, int(self.problem.graph.out_degrees.max(initial=1))))
+
+
+def require_fit(problem: Problem, options: FitOptions) -> None:
+    """Refuse a problem or options of another type."""
+    require_type(problem, Problem, "the problem to fit")
+    require_type(options, FitOptions, "the options of a fit")
+
+
+def completed_shape(problem: Problem, heads: int | None, key_width: int | None) -> tuple[int, int]:
+    """The heads and the key width given, the rest by the law of the degrees of freedom."""
+    if heads is not None and key_width is not None:
+        return heads, key_width
+    budget, predicted = predicted_shape(problem.graph, problem.d_model, heads=heads)
+    if key_width is not None:
+        return max(1, -(-budget // key_width)), key_width
+    return predicted, budget // predicted
 
 
 def _nearer(one: DescentResult, other: DescentResult) -> bool:

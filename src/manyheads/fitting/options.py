@@ -151,7 +151,7 @@ class ShapeTrial:
 
 @dataclass(frozen=True, kw_only=True)
 class FitOptions:
-    """The options that `fit`, `grow`, `smallest_fit` and `best_split` share.
+    """The options that `fit`, `grow`, `smallest` and `best_split` share.
 
     Attributes:
         seed: Decides the random starts. The same seed gives the same layer, unless a time limit ends the fit.
@@ -161,7 +161,8 @@ class FitOptions:
         context_length: For SOFTMAX: the number of items in a context, or the least and the greatest number.
         precision: The fit goes on until the certificate holds where PyTorch computes in this number type. "float64"
             asks only for a certificate.
-        map: A linear map of the embedding that is folded into the weights (`folding.linear_map`).
+        map: A linear map of the embedding that is folded into the weights (`folding.linear_map`); "auto": the map that
+            suits the embedding (`folding.suitable_map`).
         descent: The constants of an attempt; by default `suitable_descent`.
         workers: Threads. A fit of one shape shares each step among them (by default 2 from 1,024 items on, else 1);
             a search tries as many shapes at once (by default the number of cores).
@@ -172,13 +173,13 @@ class FitOptions:
         InputError: A number is out of its range, the rule is neither MAX nor SOFTMAX, or the precision is unknown.
     """
 
-    seed: int
+    seed: int = 2
     restarts: int = RESTARTS
     time_limit: float | None = None
     rule: Rule = MAX
     context_length: ContextLength = None
     precision: Precision = "float64"
-    map: Map = "none"
+    map: Map | Literal["auto"] = "auto"
     descent: Descent | None = None
     workers: int | None = None
     progress: Callable[[FitProgress], None] | None = None
@@ -202,3 +203,6 @@ class FitOptions:
             The number of threads, at least 1.
         """
         return self.workers or (THREADS if items >= THREADED_ITEMS else 1)
+
+
+DEFAULT_OPTIONS = FitOptions()

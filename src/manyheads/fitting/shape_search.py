@@ -7,8 +7,9 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import chain
+from typing import Any
 
 import numpy as np
 
@@ -23,11 +24,12 @@ from manyheads.fitting.descent import (
     random_start,
     shrunk_start,
 )
-from manyheads.fitting.layer_fit import CHAIN, MappedProblem, widened
-from manyheads.fitting.options import Descent, FitOptions, ShapeTrial, Start, suitable_descent
+from manyheads.fitting.layer_fit import CHAIN, MappedProblem, require_fit, widened
+from manyheads.fitting.options import DEFAULT_OPTIONS, Descent, FitOptions, ShapeTrial, Start, suitable_descent
 from manyheads.fitting.shapes import least_key_budget, predicted_shape, require_possible, splits
 from manyheads.layer.layer import Layer
 from manyheads.problem.problem import Problem
+from manyheads.tables import Shown, Summary, counted, data_frame, in_heads, summary
 
 SECONDS = 60.0  # of a search without a time limit
 SPLIT_TRIALS = 3  # trials of every split of a given key budget
@@ -41,8 +43,8 @@ NARROWEST = 1.5  # a certified width is narrowed by at most this factor
 WRONG_WEIGHT, WRONG_SCALE, JITTER = 0.3, 3, 0.3
 
 
-@dataclass(frozen=True, eq=False)
-class FitSearchResult:
+@dataclass(frozen=True, eq=False, repr=False)
+class FitSearchResult(Shown):
     """The result of a search.
 
     Attributes:
@@ -58,6 +60,21 @@ class FitSearchResult:
     best: ShapeTrial | None
     trials: tuple[ShapeTrial, ...]
     seconds: float
+
+    def summary(self) -> Summary:
+        """The number of trials, and the certificate of the best layer."""
+        told = None if self.certificate is None else self.certificate.summary()
+        rows = [("verdict", "nothing certified")] if told is None else [("verdict", told.title), *told.rows]
+        best = "no layer" if self.best is None else f"{in_heads(self.best.heads, self.best.key_width)}"
+        return summary(f"search: {best} after {counted(len(self.trials), 'trial')} in {self.seconds:.1f} s", rows)
+
+    def to_frame(self) -> Any:
+        """The trials as a pandas data frame.
+
+        Raises:
+            InputError: pandas is not installed.
+        """
+        return data_frame(asdict(trial) | {"key_budget": trial.key_budget} for trial in self.trials)
 
 
 class FitSearch:
@@ -180,8 +197,13 @@ class FitSearch:
         return result.wrong > HOPELESS * max(1, self.graph.relations)
 
 
-def smallest_fit(
-    problem: Problem, *, options: FitOptions, max_budget: int | None = None, heads: int | None = None
+def smallest(
+    problem: Problem,
+    *,
+    options: FitOptions = DEFAULT_OPTIONS,
+    time_limit: float | None = None,
+    max_budget: int | None = None,
+    heads: int | None = None,
 ) -> FitSearchResult:
     """Search for the smallest key budget that certifies within the time limit.
 
@@ -190,7 +212,8 @@ def smallest_fit(
 
     Args:
         problem: The graph to hold and the rows of its items.
-        options: The seed, and what has a default.
+        options: All have a default.
+        time_limit: Seconds of the search, above 0; None: the time limit of the options, or 60.
         max_budget: The largest key budget to try; by default one for each relation, or the predicted budget if that
             is larger.
         heads: Only layers with this number of heads.
@@ -201,6 +224,9 @@ def smallest_fit(
     Raises:
         InputError: As `fit`.
     """
+    require_fit(problem, options)
+    if time_limit is not None:
+        options = replace(options, time_limit=time_limit)
     require_possible(problem, key_budget=max_budget)
     search = FitSearch(problem, options)
     return search.run(
@@ -209,7 +235,7 @@ def smallest_fit(
     )
 
 
-def best_split(problem: Problem, *, key_budget: int, options: FitOptions) -> FitSearchResult:
+def best_split(problem: Problem, *, key_budget: int, options: FitOptions = DEFAULT_OPTIONS) -> FitSearchResult:
     """Split a key budget into heads in every way that uses nearly all of it; keep the widest normalised margin.
 
     Args:
@@ -223,6 +249,7 @@ def best_split(problem: Problem, *, key_budget: int, options: FitOptions) -> Fit
     Raises:
         InputError: As `fit`.
     """
+    require_fit(problem, options)
     require_possible(problem, key_budget=key_budget)
     search = FitSearch(problem, options)
     return search.run(

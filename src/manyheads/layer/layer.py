@@ -10,10 +10,11 @@ from numpy import ndarray
 
 from manyheads.errors import InputError
 from manyheads.layer.rules import MAX, Rule, rule_named
+from manyheads.tables import Shown, Summary, in_heads, summary
 
 
-@dataclass(frozen=True, eq=False)
-class Layer:
+@dataclass(frozen=True, eq=False, repr=False)
+class Layer(Shown):
     """Heads of query and key weights; a pair (p, q) of a context is recognised where its score exceeds the threshold.
 
     Head k scores the pair s_k = (x_p W_Q^k)·(x_q W_K^k). The rule joins these scores into one (`layer.rules`).
@@ -79,6 +80,16 @@ class Layer:
     def weights(self) -> int:
         """The numbers in W_Q and W_K together."""
         return int(self.query.size + self.key.size)
+
+    def summary(self) -> Summary:
+        """The shape, the rule and the threshold."""
+        rows: list[tuple[str, object]] = [
+            ("rule", self.rule),
+            ("key budget", f"D_K {self.key_budget:,}"),
+            ("threshold", f"{self.threshold:.6g}"),
+            ("weights", f"{self.query.size + self.key.size:,} numbers, {self.query.dtype}"),
+        ]
+        return summary(f"layer of {in_heads(self.heads, self.key_width)}, d_model {self.d_model}", rows)
 
     def head_scores(self, x: Float[ndarray, "n d_model"]) -> Float64[ndarray, "heads n n"]:
         """Every head's raw score for every ordered pair of the rows of x.

@@ -12,7 +12,7 @@ from numpy import ndarray
 
 from manyheads.errors import InputError
 from manyheads.layer.layer import Layer
-from manyheads.problem.embedding import near_names, places_of
+from manyheads.problem.embedding import near_names, places_of, with_nearest
 
 
 @dataclass(frozen=True)
@@ -66,15 +66,17 @@ class Vocabulary:
         """The items of words, in the order of the words and none twice.
 
         Raises:
-            InputError: A word has no item. The message names the nearest words that have one.
+            InputError: Some words have no item. The message names them, and the nearest words that have one.
         """
-        found: dict[int, None] = {}
-        for word in words:
-            known = places_of(word, self._numbers)
-            if not known:
-                raise InputError(f"there is no item {word!r}{self._nearest(word)}")
-            found.update(dict.fromkeys(known))
-        return list(found)
+        places = {word: places_of(word, self._numbers) for word in words}
+        missing = [word for word, known in places.items() if not known]
+        if len(missing) > 1:
+            raise InputError(
+                f"{len(missing)} of {len(words)} words are no items: {with_nearest(missing, self._numbers)}"
+            )
+        if missing:
+            raise InputError(f"there is no item {missing[0]!r}{self._nearest(missing[0])}")
+        return list(dict.fromkeys(item for known in places.values() for item in known))
 
     def within(self, items: Sequence[int]) -> list[RecognisedPair]:
         """The recognised pairs in the context of these items, widest margins first."""
@@ -122,7 +124,7 @@ class Vocabulary:
             )
 
     def _nearest(self, word: str) -> str:
-        near = near_names(word, self._numbers)
+        near = near_names([word], self._numbers)[word]
         return f": did you mean {' or '.join(map(repr, near))}?" if near else ""
 
     @cached_property

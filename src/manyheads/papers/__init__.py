@@ -7,12 +7,14 @@ from manyheads.papers.exhibit import (
     HEAD_COUNT,
     Collection,
     Exhibit,
+    claim_exhibits,
     exhibit_named,
     exhibit_names,
     needed,
     register_exhibit,
     verdicts,
 )
+from manyheads.papers.publication import PaperAnswer, paper, published_rows
 from manyheads.papers.rows import Row, Rows, read_rows, stored_rows, write_rows
 from manyheads.papers.verdict import Verdict
 
@@ -22,13 +24,17 @@ __all__ = [
     "HEAD_COUNT",
     "Collection",
     "Exhibit",
+    "PaperAnswer",
     "Row",
     "Rows",
     "Scale",
     "Verdict",
+    "claim_exhibits",
     "exhibit_named",
     "exhibit_names",
     "needed",
+    "paper",
+    "published_rows",
     "read_rows",
     "register_exhibit",
     "stored_rows",

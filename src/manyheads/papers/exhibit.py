@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
 from importlib import import_module
 from types import ModuleType
 
 from matplotlib.figure import Figure
 
+from manyheads.capacity import StoredProblem
 from manyheads.errors import InputError
 from manyheads.papers.effort import Scale
 from manyheads.papers.rows import Rows
 from manyheads.papers.threshold_search import ThresholdSearch
 from manyheads.papers.trial import Work
-from manyheads.papers.verdict import Verdict
+from manyheads.papers.verdict import Verdict, with_failures
 from manyheads.sweep.store.record import Storable
 
 
@@ -85,6 +87,9 @@ class Exhibit:
         work: The kinds of its runs.
         hours: Whether its runs take hours. Then the word of its collection shows the rows that exist and trains
             nothing.
+        points: Makes the points of the picture as records; None: the means over the seeds of its runs.
+        claim_runs: By the number of a claim, the runs that its verdict needs; a claim that is absent needs all runs.
+        mark: Draws capacities of another store into the picture, under a name; None if it cannot.
     """
 
     title: str
@@ -97,6 +102,9 @@ class Exhibit:
     collection: Collection = CAPACITY
     work: frozenset[Work] = frozenset({"layer"})
     hours: bool = False
+    points: Callable[[Rows, Scale], list[dict[str, object]]] | None = None
+    claim_runs: Mapping[str, Callable[[Scale], Sequence[Storable]]] = field(default_factory=dict)
+    mark: Callable[[Figure, Sequence[StoredProblem], str], None] | None = None
 
     @property
     def judges_claims(self) -> bool:
@@ -126,6 +134,7 @@ EXHIBITS: dict[str, str | Exhibit] = {  # "module:attribute", imported at the fi
     "no_compression": "manyheads.papers.exhibits.no_compression:NO_COMPRESSION",
     "bounds_gap": "manyheads.papers.exhibits.regular_graphs:BOUNDS_GAP",
     "one_or_many": "manyheads.papers.exhibits.one_or_many:ONE_OR_MANY",
+    "single_head": "manyheads.papers.exhibits.one_head:ONE_HEAD",
     "fig7": "manyheads.papers.exhibits.transformer_block:FIGURE_7",
     "beyond_grid": "manyheads.papers.beyond.grid:BEYOND_GRID",
     "beyond_exact": "manyheads.papers.beyond.exact:BEYOND_EXACT",
@@ -136,7 +145,12 @@ EXHIBITS: dict[str, str | Exhibit] = {  # "module:attribute", imported at the fi
     "retrieval_width": "manyheads.papers.head_count.head_count_tables:RETRIEVAL_WIDTH",
     "retrieval_digits": "manyheads.papers.head_count.head_count_tables:RETRIEVAL_DIGITS",
 }
-RESERVED = (*(collection.word for collection in COLLECTIONS), "list", "claims")  # words of the command
+OF_PAPERS = tuple(EXHIBITS)  # without those that are registered from outside
+VERBS = ("list", "claims", "rows")
+RESERVED = (*(collection.word for collection in COLLECTIONS), *VERBS)  # words of the command
+
+
+CLAIM = "claim"  # before the number of a claim: the name of an exhibit with the runs of this claim alone
 
 
 def register_exhibit(name: str, source: Exhibit | str) -> None:
@@ -160,7 +174,7 @@ def exhibit_named(name: str) -> Exhibit:
     """The exhibit of this name.
 
     Args:
-        name: The name, e.g. "fig3".
+        name: The name, e.g. "fig3"; "claim6" is the exhibit of claim 6 with the runs of this claim alone.
 
     Returns:
         The exhibit; its module is imported here.
@@ -168,6 +182,10 @@ def exhibit_named(name: str) -> Exhibit:
     Raises:
         InputError: there is none; the message has the nearest name and all names.
     """
+    if name not in EXHIBITS and name.startswith(CLAIM):
+        return _claim_alone(name.removeprefix(CLAIM))
+    if re.fullmatch(r"R?[0-9]+[a-z]?", name):
+        raise InputError(f"'{name}' is the number of a claim: run it with --claim {name}")
     if name not in EXHIBITS:
         near = difflib.get_close_matches(name, EXHIBITS, n=1)
         hint = f" (did you mean {near[0]}?)" if near else ""
@@ -179,6 +197,31 @@ def exhibit_named(name: str) -> Exhibit:
         source = getattr(import_module(module), attribute)
         assert isinstance(source, Exhibit)
     return source
+
+
+@cache
+def claim_exhibits() -> dict[str, str]:
+    """The exhibit that judges each claim of the papers.
+
+    Returns:
+        By the number of the claim, the name of the exhibit. If several judge a claim, it is the last of them, which has
+        all runs that the verdict needs.
+    """
+    nothing, scale = Rows(()), Scale(seeds=2, up_to=64, quick=True)  # the fewest runs: every claim is "not attempted"
+    return {claim.claim: name for name in OF_PAPERS for claim in exhibit_named(name).claims(nothing, scale)}
+
+
+def _claim_alone(number: str) -> Exhibit:
+    known = claim_exhibits()
+    if number not in known:
+        numbers = ", ".join(sorted(known, key=_claim_order))
+        raise InputError(f"there is no claim '{number}': choose from {numbers} (docs/reference/claims.md)")
+    whole = exhibit_named(known[number])
+
+    def judge(rows: Rows, scale: Scale) -> list[Verdict]:
+        return [verdict for verdict in whole.claims(rows, scale) if verdict.claim == number]
+
+    return replace(whole, title=f"Claim {number}", runs=whole.claim_runs.get(number, whole.runs), claims=judge)
 
 
 def exhibit_names(collection: Collection, *, hours: bool = False) -> tuple[str, ...]:
@@ -193,6 +236,29 @@ def exhibit_names(collection: Collection, *, hours: bool = False) -> tuple[str, 
     """
     every = ((name, exhibit_named(name)) for name in EXHIBITS)
     return tuple(name for name, one in every if one.collection == collection and one.hours is hours)
+
+
+def shared_page(names: Sequence[str]) -> ModuleType:
+    """The module of the page that shows these exhibits.
+
+    Args:
+        names: The names of the exhibits.
+
+    Returns:
+        The module.
+
+    Raises:
+        InputError: They belong to different pages.
+    """
+    collections: dict[str, Collection] = {}
+    for name in names:
+        collection = exhibit_named(name).collection
+        collections.setdefault(collection.page_module, collection)
+    if len(collections) > 1:
+        words = " and ".join(collection.word for collection in collections.values())
+        raise InputError(f"{words} are different papers with a page each: ask for one of them at a time")
+    (collection,) = collections.values()
+    return collection.page
 
 
 def needed(names: Iterable[str], scale: Scale, rows: Rows | None = None, *, foresee: bool = False) -> list[Storable]:
@@ -238,5 +304,15 @@ def verdicts(names: Iterable[str], rows: Rows, scale: Scale) -> list[Verdict]:
     Raises:
         InputError: A name is unknown.
     """
-    found = {verdict.claim: verdict for name in names for verdict in exhibit_named(name).claims(rows, scale)}
-    return sorted(found.values(), key=lambda verdict: (int("".join(filter(str.isdigit, verdict.claim))), verdict.claim))
+    found: dict[str, Verdict] = {}
+    for name in names:
+        runs = needed([name], scale, rows) if rows.failures else []
+        reasons = [rows.failures[run.id] for run in runs if run.id in rows.failures]
+        for verdict in exhibit_named(name).claims(rows, scale):
+            found[verdict.claim] = with_failures(verdict, reasons)
+    return sorted(found.values(), key=lambda verdict: _claim_order(verdict.claim))
+
+
+def _claim_order(number: str) -> tuple[bool, int, str]:
+    """Claims of the first paper before those of the second (R1, …), each by number, then by letter."""
+    return number.startswith("R"), int("".join(filter(str.isdigit, number))), number

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from functools import cache
 from statistics import median
 
@@ -151,6 +151,21 @@ def found_thresholds(panels: Sequence[Panel], rows: Rows, scale: Scale) -> Panel
     """The complete panels that have a threshold in their window, each with it."""
     found = [(panel, panel.threshold(rows, scale)) for panel in complete(panels, rows, scale)]
     return [(panel, one) for panel, one in found if one.key_budget is not None]
+
+
+def threshold_points(panels: Sequence[Panel]) -> Callable[[Rows, Scale], list[dict[str, object]]]:
+    """The function that makes records of the panels' thresholds, for a figure that shows a point for each problem."""
+
+    def records(rows: Rows, scale: Scale) -> list[dict[str, object]]:
+        return [_threshold_record(panel, one) for panel, one in found_thresholds(panels, rows, scale)]
+
+    return records
+
+
+def _threshold_record(panel: Panel, found: Threshold) -> dict[str, object]:
+    sizes = {"items": panel.items, "d_model": panel.d_model, "graph": panel.graph, "degree": panel.degree}
+    law = {"rule": str(panel.rule), "relations": panel.relations, "x": panel.law(), "compression": panel.compression}
+    return sizes | law | asdict(found) | {"key_width": found.key_width}
 
 
 def bits_caption(found: PanelThresholds) -> str:

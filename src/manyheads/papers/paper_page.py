@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import get_args
 
-from manyheads.papers.exhibit import BEYOND, needed
+from manyheads.files.door import exists, read_text
+from manyheads.papers.exhibit import BEYOND, EXHIBITS, needed
 from manyheads.papers.reproduction import ExhibitReport, Origin, Reproduction
 from manyheads.papers.verdict import Result, Verdict, likely_reasons
 from manyheads.sweep.store.record import Storable
+from manyheads.text import page_text, shown_text
 
 HEADINGS = {"fig": "Figure", "table": "Table"}
 NAME, PICTURES = "paper.md", "paper"
@@ -94,7 +97,24 @@ def verdict_table(verdicts: Sequence[Verdict]) -> str:
 def machine_line(reproduction: Reproduction) -> str:
     """The machines of the rows."""
     machine = ", ".join(f"{name} {value}" for name, value in sorted(reproduction.rows.machine.items()))
-    return f"Machine: {machine or 'unknown'}."
+    return f"Machine: {page_text(machine) or 'unknown'}."
+
+
+def earlier_exhibits(path: Path, pictures: str, *, without: Sequence[str]) -> list[str]:
+    """The exhibits whose pictures a page shows that an earlier call wrote.
+
+    Args:
+        path: The page; it need not exist.
+        pictures: The folder of its pictures, as the page names it.
+        without: Names that are left out.
+
+    Returns:
+        The names, in the order of the registry.
+    """
+    if not exists(path):
+        return []
+    found = set(re.findall(rf"\]\({re.escape(pictures)}/([a-z0-9_]+)\.png\)", read_text(path)))
+    return [name for name in EXHIBITS if name in found and name not in without]
 
 
 def picture_and_caption(one: ExhibitReport, pictures: str) -> list[str]:
@@ -104,7 +124,8 @@ def picture_and_caption(one: ExhibitReport, pictures: str) -> list[str]:
 
 
 def _origin(origin: Origin) -> str:
-    return f"{origin.rows}:\n`{origin.command}`" if origin.command else origin.rows
+    rows, command = page_text(origin.rows), shown_text(origin.command).replace("`", "'")
+    return f"{rows}:\n`{command}`" if command else rows
 
 
 def _number(name: str) -> str | None:

@@ -9,12 +9,14 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from manyheads.drawing.style import GREY, save
-from manyheads.files.atomic_files import make_directory
+from manyheads.capacity import Goal, StoredProblem, stored_problems
+from manyheads.drawing.style import GREY, pack_picture
+from manyheads.errors import InputError
+from manyheads.layer.rules import MAX
 from manyheads.papers.effort import Scale
 from manyheads.papers.exhibit import Exhibit, exhibit_named, needed, verdicts
 from manyheads.papers.rows import Rows, stored_rows
-from manyheads.papers.trial import BlockTrainers, in_turns, is_possible
+from manyheads.papers.trial import BlockTrainers, in_turns, is_possible, lacks_torch
 from manyheads.papers.verdict import Verdict
 from manyheads.sweep import BlockTrainer, Store, SweepProgress, Workers, sweep, threads
 from manyheads.sweep.store.record import Storable
@@ -63,6 +65,22 @@ def known_rows(names: Sequence[str], store: Store, scale: Scale) -> Rows:
 def missing_runs(names: Sequence[str], rows: Rows, scale: Scale) -> list[Storable]:
     """The runs of these exhibits without a row; for searches an estimate of them."""
     return _without(rows, needed(names, scale, rows, foresee=True))
+
+
+def without_torch(names: Sequence[str], path: Path, scale: Scale) -> list[str]:
+    """The exhibits that cannot be completed because torch is not installed.
+
+    Args:
+        names: of exhibits.
+        path: of the store, which need not exist; a run that it has needs no torch.
+        scale: the effort.
+    """
+    lacking = [name for name in names if any(map(lacks_torch, needed([name], scale)))]
+    if not lacking or not path.exists():
+        return lacking
+    with Store.read(path) as store:
+        rows = known_rows(lacking, store, scale)
+    return [name for name in lacking if any(map(lacks_torch, _without(rows, needed([name], scale, rows))))]
 
 
 def measure_rows(
@@ -132,23 +150,49 @@ def report(names: Sequence[str], rows: Rows, scale: Scale, *, origin: Origin = O
     return Reproduction(scale, tuple(reports), tuple(verdicts(names, rows, scale)), rows, origin)
 
 
-def draw_pictures(made: Reproduction, folder: Path) -> list[Path]:
-    """Draw every exhibit that has rows, as NAME.png and NAME.svg in the folder.
+def problems_of(path: Path) -> list[StoredProblem]:
+    """The problems of a store that have a D_K* under the rule max, for `draw_pictures`.
+
+    Args:
+        path: The store.
 
     Returns:
-        The files.
+        The problems, with thresholds for a mean F1 of 0.99.
 
     Raises:
-        InputError: a file cannot be written.
+        InputError: There is no store, or no such problem in it.
     """
-    make_directory(folder)
-    files: list[Path] = []
+    with Store.read(path) as store:
+        found = stored_problems(store.records(), Goal())
+    works = [one for one in found if one.measured is not None and one.fields["rule"] == MAX.name]
+    if not works:
+        raise InputError(f"{path} has no capacity to draw: see `manyheads results --capacity --store {path}`")
+    return works
+
+
+def draw_pictures(
+    made: Reproduction, folder: Path, *, added: Sequence[StoredProblem] = (), source: str = ""
+) -> dict[Path, bytes]:
+    """Draw every exhibit that has rows, as NAME.png and NAME.svg in the folder.
+
+    Args:
+        made: The exhibits with their rows.
+        folder: The folder of the files.
+        added: Measured capacities that are drawn into the figures of thresholds.
+        source: The name of the added capacities in the legend.
+
+    Returns:
+        The content of the files, for `write_together`.
+    """
+    files: dict[Path, bytes] = {}
     for one in made.exhibits:
         if one.done:
             figure = one.exhibit.draw(made.rows, made.scale)
+            if added and one.exhibit.mark is not None:
+                one.exhibit.mark(figure, added, source)
             if made.scale.quick:
                 _mark_quick(figure)
-            files += save(figure, folder / one.name)
+            files |= pack_picture(figure, folder / one.name)
     return files
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import gzip
+import hashlib
 import json
 import os
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -16,6 +17,7 @@ from manyheads.errors import InputError
 from manyheads.files.atomic_files import write_whole
 from manyheads.files.door import exists, parse_json, reading, unpack_lines
 from manyheads.sweep import Record, Store
+from manyheads.sweep.store.integrity import score_fault
 from manyheads.sweep.store.record import FINISHED, Storable
 from manyheads.text import shown_text
 from manyheads.training.protocol import PROTOCOL_VERSION
@@ -23,7 +25,8 @@ from manyheads.training.protocol import PROTOCOL_VERSION
 if TYPE_CHECKING:
     from manyheads.papers.threshold_search import SearchTrail, ThresholdSearch
 
-FORMAT = "manyheads paper rows 1"
+FORMAT = "manyheads paper rows 2"
+WITHOUT_CHECKSUM = "manyheads paper rows 1"  # files of earlier versions; still read
 MOST_BYTES = 2**26  # the paper's own rows have 800,000 bytes
 SEPARATOR = " / "  # between the values of several machines
 M = TypeVar("M", bound=Storable)
@@ -80,11 +83,19 @@ class Rows:
     Args:
         rows: one for each run; of two rows with the same id the later one counts.
         machine: facts about the machine, such as {"cpu": "AMD EPYC"}.
+        failures: by the ids of runs that failed, the reasons. A failed run has no row.
     """
 
-    def __init__(self, rows: Iterable[Row], *, machine: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        rows: Iterable[Row],
+        *,
+        machine: Mapping[str, str] | None = None,
+        failures: Mapping[str, str] | None = None,
+    ) -> None:
         self._by_id = {row.id: row for row in rows}
         self.machine = dict(machine or {})
+        self.failures = {run_id: why for run_id, why in (failures or {}).items() if run_id not in self._by_id}
         # Searches that need no more rows. Additional rows do not change them, so each is followed once.
         self.finished_searches: dict[ThresholdSearch, SearchTrail] = {}
         self._results: dict[Hashable, Any] = {}
@@ -122,7 +133,8 @@ class Rows:
             New rows.
         """
         machine = machines([self.machine, others.machine])
-        both = Rows([*self._by_id.values(), *others._by_id.values()], machine=machine)
+        failures = self.failures | others.failures
+        both = Rows([*self._by_id.values(), *others._by_id.values()], machine=machine, failures=failures)
         both.finished_searches.update(self.finished_searches)
         return both
 
@@ -174,9 +186,11 @@ def stored_rows(store: Store, runs: Sequence[Storable] | None = None) -> Rows:
         The rows of the finished runs among them.
     """
     ids = None if runs is None else [run.id for run in runs]
-    records = [record for record in store.records(ids=ids) if record.status in FINISHED]
+    found = store.records(ids=ids)
+    records = [record for record in found if record.status in FINISHED]
+    failures = {one.id: one.error or one.status for one in found if one.status in ("failed", "quarantined")}
     facts = dict.fromkeys(record.machine for record in records)
-    return Rows(map(Row.of, records), machine=machines(map(json.loads, facts)))
+    return Rows(map(Row.of, records), machine=machines(map(json.loads, facts)), failures=failures)
 
 
 def machines(each: Iterable[Mapping[str, str]]) -> dict[str, str]:
@@ -193,9 +207,7 @@ def machines(each: Iterable[Mapping[str, str]]) -> dict[str, str]:
 
 
 def write_rows(path: Path, rows: Rows, runs: Sequence[Storable], *, force: bool = True) -> None:
-    """Write the rows of these runs to a file: one line of JSON for each run, sorted by kind and by the run's fields.
-
-    Equal rows give equal bytes. The file is written whole or not at all.
+    """Write the rows of these runs to a file, whole or not at all.
 
     Args:
         path: a file .jsonl.gz.
@@ -206,15 +218,31 @@ def write_rows(path: Path, rows: Rows, runs: Sequence[Storable], *, force: bool 
     Raises:
         InputError: the file exists and `force` is off, or it cannot be written.
     """
+    write_whole(path, pack_rows(rows, runs), force=force)
+
+
+def pack_rows(rows: Rows, runs: Sequence[Storable]) -> bytes:
+    """The bytes of a file of rows, for `write_together`. Equal rows give equal bytes.
+
+    The file has one line of JSON for each run, sorted by kind and by the run's fields.
+
+    Args:
+        rows: the rows.
+        runs: the runs whose rows are written.
+
+    Returns:
+        The content of a file .jsonl.gz.
+    """
     header = {"format": FORMAT, "protocol": PROTOCOL_VERSION, "machine": rows.machine}
     fields = {run.id: run.fields for run in runs}
-    lines = [json.dumps(header, sort_keys=True)]
+    lines: list[str] = []
     for row in sorted(rows.of(runs), key=lambda row: (row.kind, json.dumps(fields[row.id], sort_keys=True))):
         lines.append(json.dumps(asdict(row) | {"seconds": round(row.seconds, 4)}, separators=(",", ":")))
+    first = json.dumps(header | {"checksum": _checksum(header, map(str.encode, lines))}, sort_keys=True)
     content = BytesIO()
     with gzip.GzipFile(fileobj=content, mode="wb", mtime=0, filename="") as zipped:
-        zipped.write("\n".join(lines).encode() + b"\n")
-    write_whole(path, content.getvalue(), force=force)
+        zipped.write("\n".join([first, *lines]).encode() + b"\n")
+    return content.getvalue()
 
 
 def read_rows(path: Path) -> Rows:
@@ -227,14 +255,16 @@ def read_rows(path: Path) -> Rows:
         The rows.
 
     Raises:
-        InputError: there is no such file, it holds no rows, or its rows follow another version of the protocol.
+        InputError: there is no such file, it holds no rows, its checksum is another, or its rows follow another
+            version of the protocol.
     """
     if not exists(path) and not os.path.lexists(path):
         raise InputError(f"there are no rows at {path}")
-    lines = _json_lines(path)
+    content: list[bytes] = []
+    lines = _json_lines(path, content)
     with reading(path, "does not hold rows of the paper's runs"):
         header = next(lines, None)
-        if not isinstance(header, dict) or header.get("format") != FORMAT:
+        if not isinstance(header, dict) or header.get("format") not in (FORMAT, WITHOUT_CHECKSUM):
             raise InputError(f"{path} does not hold rows of the paper's runs")
         protocol, machine = header.get("protocol"), header.get("machine")
         if protocol != PROTOCOL_VERSION:
@@ -244,12 +274,23 @@ def read_rows(path: Path) -> Rows:
             )
         if not isinstance(machine, dict) or not all(isinstance(fact, str) for fact in machine.values()):
             raise InputError(f"{path} does not say which machine made its rows")
-        return Rows((_row(line, path, number) for number, line in enumerate(lines, start=2)), machine=machine)
+        rows = Rows((_row(line, path, number) for number, line in enumerate(lines, start=2)), machine=machine)
+        checksum = header.pop("checksum", None)
+        if header["format"] == FORMAT and checksum != _checksum(header, content[1:]):
+            raise InputError(f"{path} was changed after it was written: its checksum differs")
+        return rows
 
 
-def _json_lines(path: Path) -> Iterator[object]:
+def _checksum(header: Mapping[str, object], lines: Iterable[bytes]) -> str:
+    """The SHA-256 of a file of rows: of its header without the checksum, and of all lines after it."""
+    return hashlib.sha256(b"\n".join([json.dumps(header, sort_keys=True).encode(), *lines])).hexdigest()
+
+
+def _json_lines(path: Path, content: list[bytes]) -> Iterator[object]:
+    """The values of the lines; the lines themselves are added to `content`."""
     try:
         for line in unpack_lines(path, most=MOST_BYTES):
+            content.append(line)
             yield parse_json(line, path)
     except InputError as error:
         fault = str(error).removeprefix(shown_text(f"{path} "))
@@ -268,6 +309,8 @@ def _row(fields: object, path: Path, line: int) -> Row:
         raise InputError(f"{path}, line {line}: a field of the row is not of its type, or out of its range")
     if not all(score is None or _is_number(score) for score in scores.values()):
         raise InputError(f"{path}, line {line}: a score of the row is not a number")
+    if (fault := score_fault(scores)) is not None:
+        raise InputError(f"{path}, line {line}: the row is not as it was measured: {fault}")
     return Row(**fields)
 
 

@@ -7,6 +7,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
+from importlib.util import find_spec
 from typing import ClassVar, Literal
 
 from manyheads.block.block_run import BlockRun
@@ -53,6 +54,11 @@ class Trial(Identified):
         """Why this machine cannot make the trial; None if it can."""
         return None
 
+    @property
+    def needs_torch(self) -> bool:
+        """Whether torch does the work."""
+        return False
+
 
 @dataclass(frozen=True)
 class TrialTrainer:
@@ -91,6 +97,12 @@ def trainer_of(run: Storable, blocks: BlockTrainers) -> Trainer:
         return blocks[run.embedding]
     assert isinstance(run, Run)
     return LAYERS
+
+
+def lacks_torch(run: Storable) -> bool:
+    """Whether the run needs torch and torch is not installed."""
+    needs = run.needs_torch if isinstance(run, Trial) else isinstance(run, (BlockRun, RetrievalRun))
+    return needs and find_spec("torch") is None
 
 
 def is_possible(run: Storable, blocks: BlockTrainers) -> bool:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from jaxtyping import Float32
 from numpy import ndarray
 
 from manyheads.bounds import (
-    BitsPerWeight,
-    Regime,
     Shape,
     bits_per_weight,
     freedom_key_width,
@@ -30,10 +27,10 @@ from manyheads.errors import InputError
 from manyheads.layer.rules import MAX, SOFTMAX, Rule, rule_named
 from manyheads.numbers import check_numbers
 from manyheads.planning.guarantee import Guarantee, guarantee
+from manyheads.planning.layer_plan import Plan
 from manyheads.planning.prediction import (
     CALIBRATED,
     CONTEXT,
-    Alternative,
     Prediction,
     Split,
     alternatives,
@@ -45,76 +42,6 @@ from manyheads.problem.graph_kinds import PERMUTATION_SLOPE, RELATION_SLOPE
 
 BITS = 16.0  # bits of a weight in most stored models
 SKEWED = 4.0  # times the mean degree: with a larger degree the prediction is too low
-
-
-@dataclass(frozen=True, kw_only=True)
-class Plan:
-    """Advice for one problem. Every budget is a key budget D_K, in key dimensions.
-
-    Attributes:
-        items: m.
-        relations: m'.
-        d_model: Width of the embedding.
-        rule: How heads are joined.
-        context_length: Items in a context, if it was given.
-        permutation: Whether the graph counts as a permutation of the items.
-        bit_bound: With a smaller key budget, no layer of weights with `bits` bits holds every such graph.
-        margin_bound: The same for layers with the normalised margin 1/(2·d_model), at any precision; None for
-            softmax, whose margin depends on the scale of the weights.
-        unconditional_bound: No layer of any real weights holds every such graph with less; None for softmax, whose
-            scores are no polynomials.
-        log2_share_below: One key dimension below `unconditional_bound`, layers hold at most 2 to this power of all such
-            graphs; None where there is no such budget.
-        bits_per_weight: Of the recommended split.
-        regime: The regime of Sec. 9.
-        paper_law: The paper's empirical law.
-        paper_heads: The paper's empirical number of heads.
-        freedom_law: The degrees-of-freedom law.
-        predicted: Prediction of the measured threshold.
-        guaranteed: Key budget with a proof.
-        unproved: The reason why nothing is guaranteed; None if something is.
-        recommended: Recommended split.
-        reason: Why this number of heads is recommended.
-        friendly: Recommended split whose key width is a multiple of the number that was given.
-        grouped: Recommended shape with the number of key heads that was given.
-        alternatives: Other splits of the recommended key budget.
-        notes: Conditions that do not hold, one sentence each.
-    """
-
-    items: int
-    relations: int
-    d_model: int
-    rule: Rule
-    context_length: int | None
-    permutation: bool
-    bit_bound: float
-    margin_bound: float | None
-    unconditional_bound: int | None
-    log2_share_below: float | None
-    bits_per_weight: BitsPerWeight
-    regime: Regime
-    paper_law: float
-    paper_heads: float
-    freedom_law: float
-    predicted: Prediction
-    guaranteed: Guarantee | None
-    unproved: str | None
-    recommended: Split
-    reason: str
-    friendly: Split | None
-    grouped: Shape | None
-    alternatives: tuple[Alternative, ...]
-    notes: tuple[str, ...]
-
-    @property
-    def price(self) -> float | None:
-        """Additional key budget of the friendly split, as a share of the recommended key budget."""
-        return None if self.friendly is None else self.friendly.key_budget / self.recommended.key_budget - 1
-
-    @property
-    def shape(self) -> Shape:
-        """The recommended split as the query–key channel of a layer."""
-        return Shape(d_model=self.d_model, heads=self.recommended.heads, key_width=self.recommended.key_width)
 
 
 def plan(

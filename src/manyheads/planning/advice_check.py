@@ -14,7 +14,7 @@ from numpy import ndarray
 from manyheads.capacity.thresholds import TARGET
 from manyheads.errors import InputError
 from manyheads.machine import cores
-from manyheads.planning.advice import Plan
+from manyheads.planning.layer_plan import Plan
 from manyheads.problem.graph import Graph
 from manyheads.problem.graph_generators import random_graph
 from manyheads.training import Protocol, Run, Task, step_limit, train
@@ -100,7 +100,7 @@ def check_advice(
         One check for each split, the recommended one first.
 
     Raises:
-        InputError: The protocol's contexts have more items than the problem.
+        InputError: The protocol's contexts have more items than the problem, or a run failed.
     """
     if advice.context_length is None and advice.items < CONTEXT:
         raise InputError(
@@ -119,9 +119,11 @@ def check_advice(
                 future.result()
                 if progress is not None:
                     progress(done, len(every))
-        except BaseException:  # an interrupt too: queued runs are cancelled, active runs end at their next validation
+        except BaseException as error:  # an interrupt too: queued runs are cancelled, active runs end at a validation
             stop.set()
             pool.shutdown(wait=False, cancel_futures=True)
+            if isinstance(error, Exception) and not isinstance(error, InputError):
+                raise InputError(f"no answer: a run failed ({type(error).__name__}: {error})") from error
             raise
     return [
         AdviceCheck(name=name, heads=heads, key_width=width, scores=tuple(future.result() for future in futures))

@@ -22,8 +22,9 @@ from manyheads.bounds.inverse import (
 )
 from manyheads.layer.rules import MAX, Rule, rule_named
 from manyheads.numbers import check_numbers
-from manyheads.planning.advice import BITS, Plan, check_counts
+from manyheads.planning.advice import BITS, check_counts
 from manyheads.planning.guarantee import one_each_objection
+from manyheads.planning.layer_plan import Plan
 from manyheads.problem.graph_kinds import PERMUTATION_SLOPE, RELATION_SLOPE
 
 if TYPE_CHECKING:

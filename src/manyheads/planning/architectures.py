@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import difflib
+from pathlib import Path
 
 from manyheads.bounds.shape import Architecture
-from manyheads.errors import InputError
+from manyheads.errors import InputError, path_of
+from manyheads.files.door import exists
+from manyheads.files.model_files import read_architecture
 
 GPT2 = "Radford et al. 2019, Table 2; openai-community/gpt2* config.json"
 GPT3 = "Brown et al. 2020 (arXiv 2005.14165), Table 2.1; vocabulary of GPT-2"
@@ -57,6 +60,28 @@ ARCHITECTURES: dict[str, Architecture] = {
     )
     for name, layers, d_model, heads, key_heads, key_width, vocabulary, source in _TABLE
 }
+
+
+def find_architecture(model: str | Path, *, key_width: int | None = None) -> Architecture:
+    """The architecture of a model by its name, or from its file.
+
+    Args:
+        model: A name in `ARCHITECTURES`, or a config.json, .safetensors or .gguf file.
+        key_width: The width of a head, if a safetensors header does not say it.
+
+    Returns:
+        The architecture.
+
+    Raises:
+        InputError: The name is not known, the file cannot be read, or a width is given for a name.
+    """
+    path = path_of(model)
+    is_file = path.suffix in (".json", ".safetensors", ".gguf") or exists(path)
+    if str(model).lower() in ARCHITECTURES or not is_file:
+        if key_width is not None:
+            raise InputError(f"a key width does not apply: {model} is known by its name")
+        return architecture(str(model))
+    return read_architecture(path, key_width=key_width)
 
 
 def architecture(name: str) -> Architecture:

@@ -20,10 +20,11 @@ from manyheads.bounds import Architecture, BitsPerWeight, Neighbour, Shape, bits
 from manyheads.bounds.inverse import relations_by_bits, relations_by_freedom, relations_by_paper
 from manyheads.errors import InputError
 from manyheads.files.model_files import read_model_weights
-from manyheads.numbers import HEADS
+from manyheads.numbers import HEADS, check_numbers
 from manyheads.planning.advice import BITS
-from manyheads.planning.architectures import architecture as architecture_named
+from manyheads.planning.architectures import find_architecture
 from manyheads.problem.incoherence import IncoherenceProfile, incoherence_profile
+from manyheads.tables import Shown, Summary, in_heads, summary
 
 NEAR = 0.05  # a split that holds at most this share of relations less than the best split counts as near it
 REACH = "one layer alone, on frozen rows like random ones, rule max: what the shape allows, not what the model knows"
@@ -32,8 +33,8 @@ SCORED_ROWS = 512  # tokens; each head scores their 262,144 pairs
 PERCENTILES = (1, 25, 50, 75, 99)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Audit:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Audit(Shown):
     """The relations that one layer of an architecture holds.
 
     Attributes:
@@ -69,6 +70,19 @@ class Audit:
     def sharing_loss(self) -> float:
         """The share of relations that is lost because heads share keys, by the law."""
         return 1 - self.by_freedom / self.without_sharing if self.without_sharing else 0.0
+
+    def summary(self) -> Summary:
+        """The shape of a layer, and the relations that it holds by each law."""
+        model, shape = self.architecture, self.architecture.shape
+        rows: list[tuple[str, object]] = [
+            ("layer", f"{in_heads(shape.heads, shape.key_width)}, {shape.groups} for keys, d_model {shape.d_model}"),
+            ("impossible", f"more than {self.by_bits:,} relations among {self.items:,} items"),
+            ("likely", f"{self.by_freedom:,} relations; {self.by_paper:,} by the paper's law"),
+            ("best split", in_heads(self.best_heads, shape.query_budget // self.best_heads)),
+            ("near the best split", "yes" if self.is_near_best else "no"),
+            ("reach", REACH),
+        ]
+        return summary(f"audit of {model.name}, {model.layers} layers", rows)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,11 +138,11 @@ class WeightGeometry:
     heads: tuple[HeadGeometry, ...]
 
 
-def audit(architecture: Architecture | str, *, items: int | None = None, context_length: int = 1024) -> Audit:
+def audit(architecture: Architecture | str | Path, *, items: int | None = None, context_length: int = 1024) -> Audit:
     """The relations that one layer of an architecture holds by each law.
 
     Args:
-        architecture: The model's sizes, or its name (`planning.architectures`).
+        architecture: The model's sizes, or its name or file (`architectures.find_architecture`).
         items: m; None stands for the vocabulary.
         context_length: Items in a context, for the formulas of other papers.
 
@@ -136,12 +150,14 @@ def audit(architecture: Architecture | str, *, items: int | None = None, context
         The audit.
 
     Raises:
-        InputError: The name is not known, or there are fewer than 2 items, or too many.
+        InputError: The name or file is not known, or there are fewer than 2 items, or too many.
 
     >>> audit("gpt2").is_near_best
     True
     """
-    architecture = architecture_named(architecture) if isinstance(architecture, str) else architecture
+    if not isinstance(architecture, Architecture):
+        architecture = find_architecture(architecture)
+    check_numbers(items=items, context_length=context_length)
     count = architecture.vocabulary if items is None else items
     shape = architecture.shape
     unshared = Shape(d_model=shape.d_model, heads=shape.heads, key_width=shape.key_width)
@@ -164,7 +180,7 @@ def audit(architecture: Architecture | str, *, items: int | None = None, context
 
 
 def measure_weights(
-    architecture: Architecture, path: Path, *, seed: int, progress: Callable[[int, int], None] | None = None
+    architecture: Architecture, path: str | Path, *, seed: int, progress: Callable[[int, int], None] | None = None
 ) -> WeightGeometry:
     """Measure the embedding and every head of every layer of a model.
 

@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy import ndarray
 
 from manyheads.errors import InputError
 from manyheads.problem.graph import Graph
+from manyheads.tables import Shown, Summary, counted, summary
 
 MARKS = ("", "Ġ", "▁", " ")  # before a token that begins a word; the tokenisers differ in the mark
 SHOWN = 20  # missing names in one message
-HINTED = 5  # missing names with a hint: the search for near names takes long in a large vocabulary
+LIKELY = 50  # known names that are compared with a name letter by letter: those that share most pairs of letters
 GIVEN = "given"  # a run names a given graph or embedding given:FINGERPRINT
 
 
-@dataclass(frozen=True, eq=False)
-class Embedding:
+@dataclass(frozen=True, eq=False, repr=False)
+class Embedding(Shown):
     """Rows of numbers, one for each item, frozen while a layer is built or trained.
 
     Attributes:
@@ -85,15 +88,24 @@ class Embedding:
         >>> cities.select(["river", "Paris"]).rows[:, 0]
         array([0., 1.])
         """
+        if isinstance(names, str) or names is None:
+            raise InputError(f"names are a sequence of names, not {names!r}")
         if self.names is None:
             raise InputError("the embedding does not know the names of its rows: give them as names=")
         places = [next(iter(self._places(name)), None) for name in names]
         missing = [name for name, place in zip(names, places, strict=True) if place is None]
         if missing:
-            hints = [f"{name!r}{self._hint(name) if n < HINTED else ''}" for n, name in enumerate(missing[:SHOWN])]
-            more = f" and {len(missing) - SHOWN:,} more" if len(missing) > SHOWN else ""
-            raise InputError(f"{len(missing):,} of {len(names):,} names have no row: {', '.join(hints)}{more}")
+            raise InputError(
+                f"{len(missing):,} of {len(names):,} names have no row: {with_nearest(missing, self._numbers)}"
+            )
         return Embedding(self.rows[[place for place in places if place is not None]], tuple(names))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> ndarray:
+        """The rows, where numpy needs an array."""
+        return np.array(self.rows, dtype=dtype, copy=copy)
+
+    def __len__(self) -> int:
+        return len(self.rows)
 
     @property
     def items(self) -> int:
@@ -112,13 +124,20 @@ class Embedding:
         digest.update(np.ascontiguousarray(self.rows, dtype="<f4").tobytes())
         return digest.hexdigest()[:16]
 
+    def summary(self) -> Summary:
+        """The sizes, the lengths of the rows, and the first names."""
+        lengths = np.linalg.norm(self.rows, axis=1)
+        names = self.names and ", ".join(self.names[:SHOWN]) + (", …" if len(self.names) > SHOWN else "")
+        rows: list[tuple[str, object]] = [
+            ("numbers", self.rows.dtype),
+            ("length of a row", f"{lengths.min():.3g} … {lengths.max():.3g}, mean {lengths.mean():.3g}"),
+            ("names", names),
+        ]
+        return summary(f"embedding of {counted(self.items, 'row')}, d_model {self.d_model}", rows)
+
     def _places(self, name: str) -> list[int]:
         """The rows of a name, without a mark and with each mark."""
         return places_of(name, self._numbers)
-
-    def _hint(self, name: str) -> str:
-        near = near_names(name, self._numbers)
-        return f" (nearest: {', '.join(map(repr, near))})" if near else ""
 
     @cached_property
     def _numbers(self) -> dict[str, int]:
@@ -132,10 +151,41 @@ def places_of(name: str, numbers: Mapping[str, int]) -> list[int]:
     return [numbers[mark + name] for mark in MARKS if mark + name in numbers]
 
 
-def near_names(name: str, known: Iterable[str]) -> list[str]:
-    """Up to three known names, without their marks, with nearly the same spelling as this name."""
-    unmarked = [one.lstrip("".join(MARKS)) for one in known]
-    return list(dict.fromkeys(difflib.get_close_matches(name, unmarked, n=3)))
+def with_nearest(missing: Sequence[str], known: Iterable[str]) -> str:
+    """The missing names for a message, at most SHOWN of them, each with the nearest known names."""
+    near = near_names(missing[:SHOWN], known)
+    words = [
+        f"{name!r} (nearest: {', '.join(map(repr, near[name]))})" if near[name] else repr(name)
+        for name in missing[:SHOWN]
+    ]
+    return ", ".join(words) + (f" and {len(missing) - SHOWN:,} more" if len(missing) > SHOWN else "")
+
+
+def near_names(names: Sequence[str], known: Iterable[str]) -> dict[str, list[str]]:
+    """For each name, up to three known names, without their marks, with nearly the same spelling.
+
+    Only the LIKELY known names that share the most pairs of letters are compared: a vocabulary has 100,000 names.
+    """
+    unmarked = list(dict.fromkeys(one.lstrip("".join(MARKS)) for one in known))
+    holders: dict[str, list[int]] = {pair: [] for name in names for pair in _pairs(name)}
+    for number, one in enumerate(unmarked):
+        for pair in _pairs(one) & holders.keys():
+            holders[pair].append(number)
+    found = {}
+    for name in names:
+        shared = Counter(number for pair in _pairs(name) for number in holders[pair])
+        # of names that share equally many pairs, the shorter one is nearer
+        likely = sorted(shared, key=lambda number: (-shared[number], len(unmarked[number])))[:LIKELY]
+        spellings = {unmarked[number].lower(): unmarked[number] for number in reversed(likely)}
+        near = difflib.get_close_matches(name.lower(), spellings, n=3)
+        found[name] = [spellings[one] for one in near]
+    return found
+
+
+def _pairs(name: str) -> set[str]:
+    """The pairs of neighbouring letters, without the difference of small and capital letters, and both ends."""
+    text = f"^{name.lower()}$"
+    return {text[place : place + 2] for place in range(len(text) - 1)}
 
 
 def given_name(thing: Graph | Embedding | ndarray) -> str:

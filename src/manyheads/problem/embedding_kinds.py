@@ -70,8 +70,7 @@ def sparse_binary(
     Raises:
         InputError: A size is below 1, or the density is out of its range.
     """
-    _check_sizes(items, d_model, seed=seed)
-    check_numbers(density=density)
+    _check_sizes(items, d_model, seed=seed, density=density)
     if density is None:
         density = min(0.5, max(1.0, math.log(items)) / d_model)
     if not 0.5 / d_model <= density <= 1:
@@ -86,10 +85,10 @@ def sparse_binary(
     return rows.astype(np.float32)
 
 
-def _check_sizes(items: int, d_model: int, *, seed: int = 0, number: int = 20) -> None:
+def _check_sizes(items: int, d_model: int, *, seed: int = 0, density: float | None = None, number: int = 20) -> None:
     """Refuse sizes outside their ranges, and rows that would not fit into the memory at so many bytes a number."""
     check_number("generator_seed", seed, said="seed")
-    check_numbers(items=items, d_model=d_model)
+    check_numbers(items=items, d_model=d_model, density=density)
     require_memory(number * items * d_model, f"an embedding of {items:,} items with d_model {d_model:,}")
 
 

@@ -16,13 +16,15 @@ from numpy import ndarray
 
 from manyheads.errors import InputError
 from manyheads.numbers import ITEMS, check_number, require_memory
+from manyheads.tables import Shown, Summary, counted, data_frame, summary
 
 Matching = tuple[Int[ndarray, " _"], Int[ndarray, " _"]]  # the sources and the targets of relations, in one order
 MOST_ITEMS = int(ITEMS.most)
+SHOWN_RELATIONS = 5
 
 
-@dataclass(frozen=True, eq=False)
-class Graph:
+@dataclass(frozen=True, eq=False, repr=False)
+class Graph(Shown):
     """Directed relations between items 0 … items − 1, sorted by (source, target), none twice.
 
     Attributes:
@@ -149,6 +151,35 @@ class Graph:
 
     def __hash__(self) -> int:
         return hash((self.items, self.sources.tobytes(), self.targets.tobytes(), self.labels))
+
+    def summary(self) -> Summary:
+        """The sizes, and the first relations by name."""
+        ends = zip(self.sources[:SHOWN_RELATIONS], self.targets[:SHOWN_RELATIONS], strict=True)
+        first = [f"{self.name(source)} → {self.name(target)}" for source, target in ends]
+        rest = self.relations - len(first)
+        title = f"graph of {counted(self.items, 'item')}, {counted(self.relations, 'relation')}"
+        return summary(
+            title,
+            [
+                ("kind", "permutation" if self.items <= 4 * self.relations and self.is_permutation else None),
+                ("largest degree", self.max_degree),
+                ("items", "named" if self.labels is not None else "numbered"),
+                *(("relation", one) for one in first),
+                ("…", f"{rest:,} more" if rest else None),
+            ],
+        )
+
+    def to_frame(self) -> Any:
+        """The relations as a pandas data frame with the columns source and target, by name if items have names.
+
+        Raises:
+            InputError: pandas is not installed.
+        """
+        pairs = zip(self.sources.tolist(), self.targets.tolist(), strict=True)
+        named = self.labels is not None
+        return data_frame(
+            {"source": self.name(i) if named else i, "target": self.name(j) if named else j} for i, j in pairs
+        )
 
     def _degrees(self, ends: Int[ndarray, " relations"]) -> Int[ndarray, " items"]:
         require_memory(16 * self.items, f"the degrees of {self.items:,} items")

@@ -11,13 +11,16 @@ from numpy import ndarray
 from manyheads.errors import InputError
 from manyheads.numbers import check_number
 from manyheads.problem.embedding import Embedding
+from manyheads.problem.embedding_kinds import embedding_family
 from manyheads.problem.graph import Graph
+from manyheads.problem.graph_kinds import graph_family
+from manyheads.tables import Shown, Summary, summary
 
 ContextLength = int | tuple[int, int] | None  # one length, the least and the greatest, or every length
 
 
-@dataclass(frozen=True, eq=False)
-class Problem:
+@dataclass(frozen=True, eq=False, repr=False)
+class Problem(Shown):
     """A graph, and an embedding with a row for each of its items.
 
     Attributes:
@@ -45,7 +48,9 @@ class Problem:
             raise InputError(f"the embedding of a problem is an Embedding or an array, not {type(embedding).__name__}")
         rows = Embedding.of(embedding)
         if rows.items != graph.items:
-            raise InputError(f"the graph has {graph.items} items but the embedding has {rows.items} rows")
+            pick = graph.labels is not None and rows.names is not None
+            hint = ": embedding.select(graph.labels) picks the rows of its labels" if pick else ""
+            raise InputError(f"the graph has {graph.items} items but the embedding has {rows.items} rows{hint}")
         object.__setattr__(self, "graph", graph)
         object.__setattr__(self, "embedding", rows)
 
@@ -68,6 +73,12 @@ class Problem:
     def rows(self) -> Float[ndarray, "items d_model"]:
         """The embedding's rows as an array."""
         return self.embedding.rows
+
+    def summary(self) -> Summary:
+        """The summaries of graph and embedding."""
+        graph, embedding = self.graph.summary(), self.embedding.summary()
+        rows = [("graph", graph.title), *graph.rows, ("embedding", embedding.title), *embedding.rows]
+        return summary(f"problem: {self.relations:,} relations over {self.items:,} rows", rows)
 
     def context_lengths(self, context_length: ContextLength) -> tuple[int, int]:
         """The least and the greatest length of a context, for a rule that looks at the context.
@@ -125,6 +136,31 @@ class Problem:
                         f"rows {twin} and {item} of the embedding ({names}) are identical but their {kind} differ: "
                         "no layer can tell them apart"
                     )
+
+
+def draw_problem(graph: str | Graph, embedding: str | Embedding | ndarray, *, seed: int = 0) -> Problem:
+    """A problem by the words of the commands: `draw_problem("permutation:64", "gaussian:16")`.
+
+    Args:
+        graph: The words of a kind of graph, drawn from the seed; or a graph.
+        embedding: The words of a kind of embedding, drawn from the seed + 1; or an embedding or array. With the seed 0,
+            the problem is that of the commands compile and fit without seeds.
+        seed: Any whole number from 0.
+
+    Returns:
+        The problem.
+
+    Raises:
+        InputError: The words name no kind, or the embedding has not a row for each item.
+
+    >>> draw_problem("permutation:64", "gaussian:16", seed=0).d_model
+    16
+    """
+    check_number("seed", seed)
+    drawn = graph_family(graph).draw(seed=seed) if isinstance(graph, str) else graph
+    if isinstance(embedding, str) and isinstance(drawn, Graph):
+        return Problem(drawn, embedding_family(embedding).draw(drawn.items, seed=seed + 1))
+    return Problem(drawn, embedding)
 
 
 def _neighbours(ends: ndarray, others: ndarray) -> dict[int, frozenset[int]]:

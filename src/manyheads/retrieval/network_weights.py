@@ -14,6 +14,7 @@ from torch import Tensor
 from manyheads.errors import InputError
 from manyheads.retrieval.retrieval_run import RetrievalRun, RetrievalSeedKey
 from manyheads.retrieval.sharp_construction import SharpHeads
+from manyheads.tables import in_heads
 
 
 class NetworkWeights(NamedTuple):
@@ -55,7 +56,7 @@ class NetworkWeights(NamedTuple):
         """
         heads, embedding, width = self.query.shape[-3:]
         if heads * width != embedding:
-            raise InputError(f"{heads} heads of width {width} make up {heads * width} dimensions, not E = {embedding}")
+            raise InputError(f"{in_heads(heads, width)} make up {heads * width} dimensions, not E = {embedding}")
 
 
 # the last axes of each tensor that have the size E, h or n: stacking pads them, run_weights cuts them

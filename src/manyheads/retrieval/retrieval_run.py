@@ -13,6 +13,7 @@ from numpy import ndarray
 from manyheads.errors import InputError
 from manyheads.identity import Identified, normalise_numbers
 from manyheads.problem.embedding import GIVEN
+from manyheads.tables import counted, in_heads
 from manyheads.training.batched_runs import StopReason
 
 PROTOCOL = 2
@@ -128,9 +129,9 @@ class RetrievalRun(Identified):
         if n is None and E is None:
             raise InputError("the width of the heads is missing: give head_width or embedding_width")
         if n is not None and E is not None and h * n != E:
-            raise InputError(f"{h} heads of width {n} make up {h * n} dimensions, not E = {E}")
+            raise InputError(f"{in_heads(h, n)} make up {h * n} dimensions, not E = {E}")
         if n is None and E is not None and E % h:
-            raise InputError(f"E = {E} cannot be divided into {h} heads")
+            raise InputError(f"E = {E} cannot be divided into {counted(h, 'head')}")
         if self.task not in get_args(TaskName) and not self.task.startswith(GIVEN):
             raise InputError(f"unknown task '{self.task}': choose from {', '.join(get_args(TaskName))}")
         if self.task == "max_and_min" and (self.dimension, self.input_width) != (2, 1):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Callable
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import suppress
@@ -15,6 +16,7 @@ from manyheads.errors import InputError
 from manyheads.machine import cores
 
 CONNECT_SECONDS = 5
+DASK_LOGS = ("distributed", "distributed.client", "tornado", "tornado.application", "asyncio")
 
 
 class Workers:
@@ -138,6 +140,7 @@ def dask(address: str) -> Workers:
         InputError: Dask is not installed, no scheduler answers, or the scheduler has no workers.
     """
     try:
+        _quieten_dask()
         from distributed import Client
     except ImportError:
         raise InputError("Dask is not installed: pip install 'manyheads[cluster]'") from None
@@ -156,6 +159,17 @@ def dask(address: str) -> Workers:
         present=lambda: client.status == "running" and bool(client.nthreads()),
         release=client.close,
     )
+
+
+def _quieten_dask() -> None:
+    """Keep Dask's log off the screen: a sweep reports a lost cluster in its own words.
+
+    Nothing changes if the caller uses Dask already or has settings of its own (such as DASK_LOGGING__DISTRIBUTED=info).
+    """
+    import dask
+
+    if "distributed" not in sys.modules and not dask.config.get("logging", None):
+        dask.config.set({"logging": dict.fromkeys(DASK_LOGS, "critical")})
 
 
 def _count(count: int | None) -> int:

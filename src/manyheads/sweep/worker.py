@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from manyheads.sweep.store.record import Record, Storable
 from manyheads.sweep.trainers import GroupTrainer, Trainer
+from manyheads.text import shown_text
 
 GRACE = 5.0  # seconds past its time limit after which a run that ignores the limit ends with its process
 
@@ -66,7 +67,7 @@ def _train_group(unit: WorkUnit, trainer: GroupTrainer, stopped: Callable[[], bo
 
 def failure(trainer: Trainer, run: Storable, error: Exception) -> Record:
     """The record of a run that raised an exception."""
-    message = f"{type(error).__name__}: {error}"
+    message = shown_text(f"{type(error).__name__}: {error}")
     return Record.without_result(run, trainer.kind, trainer.engine, "failed", error=message)
 
 

@@ -17,6 +17,7 @@ from manyheads._native import contexts
 from manyheads.numbers import require_memory
 from manyheads.problem.graph import Graph
 from manyheads.problem.problem import Problem
+from manyheads.tables import in_heads
 from manyheads.training.run import Run
 from manyheads.training.task import Purpose, Task, seed_key
 
@@ -59,7 +60,7 @@ class TrainingData:
 
 def training_data(run: Run) -> TrainingData:
     """The data of a run, drawn from its problem seed; refused where run and data would not fit into the memory."""
-    require_memory(run_bytes(run), f"a run of {run.heads:,} heads of width {run.key_width:,} on {run.items:,} items")
+    require_memory(run_bytes(run), f"a run of {in_heads(run.heads, run.key_width)} on {run.items:,} items")
     task, seed = run.task, run.seed if run.problem_seed is None else run.problem_seed
     problem = task.draw(seed)
     rate = int(np.float64(task.target_rate).view(np.uint64))

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from manyheads._native import Settings, Training
-from manyheads.errors import InputError
+from manyheads.errors import InputError, require_type
 from manyheads.layer.rules import MAX, RULES, SOFTMAX
 from manyheads.training.data import TrainingData, initial_weights, training_data
 from manyheads.training.outcome import Check, OnCheck, Outcome, Tally, finish
@@ -45,6 +45,7 @@ def train(
     >>> outcome.stopped, outcome.steps, outcome.engine
     ('limit', 2000, 'native')
     """
+    require_type(run, Run, "the run to train")
     if engine not in ("native", "reference"):
         raise InputError(f"unknown engine '{engine}': choose from native, reference")
     if engine == "native" and device != "cpu":

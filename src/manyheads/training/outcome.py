@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
 from jaxtyping import Float64
 from numpy import dtype, isfinite, ndarray
@@ -12,6 +12,7 @@ from numpy import dtype, isfinite, ndarray
 from manyheads.certificate import certify
 from manyheads.layer.layer import Layer
 from manyheads.problem.problem import Problem
+from manyheads.tables import Shown, Summary, data_frame, in_heads, summary
 from manyheads.training.run import Run
 
 Stopped = Literal["converged", "limit", "diverged", "cancelled", "timeout"]
@@ -53,8 +54,8 @@ class Tally:
         return 2 * self.hits / (2 * self.hits + self.false_alarms + self.misses) if self.hits else 0.0
 
 
-@dataclass(frozen=True, eq=False)
-class Outcome:
+@dataclass(frozen=True, eq=False, repr=False)
+class Outcome(Shown):
     """A run's scores, curve and layer. A score that was not measured is None.
 
     Attributes:
@@ -95,6 +96,25 @@ class Outcome:
             "exact_errors": self.exact_errors,
             "margin": self.margin,
         }
+
+    def summary(self) -> Summary:
+        """The shape, the end of the run and its scores; a score that was not measured has no row."""
+        run, scores = self.run, {name: value for name, value in self.scores.items() if value is not None}
+        rows: list[tuple[str, object]] = [
+            ("task", f"{run.items} items, d_model {run.d_model}, rule {run.rule}, seed {run.seed}"),
+            ("steps", f"{self.steps:,} in {self.seconds:.3g} s"),
+            *((name, f"{value:.4g}") for name, value in scores.items()),
+            ("run", run.id),
+        ]
+        return summary(f"training of {in_heads(run.heads, run.key_width)}: {self.stopped}", rows)
+
+    def to_frame(self) -> Any:
+        """The validation checks as a pandas data frame with the columns step, score and loss.
+
+        Raises:
+            InputError: pandas is not installed.
+        """
+        return data_frame(asdict(check) for check in self.curve)
 
     @property
     def steps_per_second(self) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 
-from manyheads.errors import InputError
+from manyheads.errors import InputError, require_type
 from manyheads.identity import Identified, normalise_numbers
 from manyheads.layer.rules import MAX, Rule, rule_named
 from manyheads.numbers import check_numbers
@@ -43,6 +43,8 @@ class Run(Identified):
     protocol: Protocol = field(default_factory=Protocol, kw_only=True)
 
     def __post_init__(self) -> None:
+        require_type(self.task, Task, "the task of a run")
+        require_type(self.protocol, Protocol, "the protocol of a run")
         object.__setattr__(self, "rule", rule_named(self.rule))
         normalise_numbers(self)
         check_numbers(key_budget=self.key_budget)

@@ -49,11 +49,13 @@ def transitions(tables: Tables) -> list[tuple[str, int, float]]:
     found = []
     for words, group in groupby(sorted(rows, key=lambda row: (row["relations"], _words(row))), key=_words):
         own = list(group)
-        smallest = [
-            min((row["d_model"] for row in matching(own, seed=seed, verdict="held")), default=None)
-            for seed in sorted({row["seed"] for row in own})
-        ]
-        held = sorted(width for width in smallest if width is not None)
+        held = []
+        for seed in sorted({row["seed"] for row in own}):
+            widths = {v: [row["d_model"] for row in matching(own, seed=seed, verdict=v)] for v in ("excluded", "held")}
+            # the transition is known only where an exclusion is next to it
+            if widths["held"] and min(widths["held"]) - max(widths["excluded"], default=0) <= 1:
+                held.append(min(widths["held"]))
+        held.sort()
         if held:
             found.append((words, held[len(held) // 2], float(held[len(held) // 2])))
     return found

@@ -10,7 +10,7 @@ import fcntl
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from manyheads.fitting import FitOptions, smallest_fit
+from manyheads.fitting import FitOptions, smallest
 from manyheads.training import Task
 from tools.pages.catalogue import Settings
 from tools.pages.rows import DATA, Row, machine_rows, matching, read_rows, rounded, write_rows
@@ -44,7 +44,7 @@ def search(point: Point, seed: int) -> Row:
     regular = point.family == "regular"
     graph = f"regular:{point.items}:{point.degree}" if regular else f"permutation:{point.items}"
     problem = Task(graph, f"gaussian:{point.d_model}").draw(seed)
-    found = smallest_fit(problem, options=FitOptions(seed=seed, time_limit=point.seconds, workers=1))
+    found = smallest(problem, options=FitOptions(seed=seed, map="none", time_limit=point.seconds, workers=1))
     best = found.best
     return {
         "family": point.family,

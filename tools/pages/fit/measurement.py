@@ -21,6 +21,8 @@ PARTS = ("comparison", "growth")
 SEEDS = range(4)
 PATIENCE = 20.0  # CPU seconds for each seed: a slower method is not tried at the next width
 
+OPTIONS = FitOptions(seed=0, map="none")
+
 
 def ladder(method: Method, items: int, d_model: int, heads: int, widths: range) -> Row:
     """The smallest key budget, going down the widths, at which enough seeds separate; CPU seconds of an attempt."""
@@ -43,15 +45,15 @@ def growth_rows() -> list[Row]:
     made = []
     for items, d_model, heads, width in ((256, 32, 4, 8), (1024, 128, 3, 14)):
         graph, embedding = permutation_graph(items, seed=0), gaussian(items, d_model, seed=1)
-        first = fit(Problem(graph, embedding), heads=heads, key_width=width, options=FitOptions(seed=0))
+        first = fit(Problem(graph, embedding), heads=heads, key_width=width, options=OPTIONS)
         for part in (0.01, 0.05, 0.2):
             count = max(2, round(part * items))
             chosen = np.random.default_rng(0).permutation(items)[:count]
             targets = graph.targets.copy()
             targets[chosen] = np.roll(targets[chosen], 1)
             changed = Graph(items, graph.sources, targets)
-            grown = grow(first.layer, Problem(changed, embedding), options=FitOptions(seed=0))
-            fresh = fit(Problem(changed, embedding), heads=heads, key_width=width, options=FitOptions(seed=0))
+            grown = grow(first.layer, Problem(changed, embedding), options=OPTIONS)
+            fresh = fit(Problem(changed, embedding), heads=heads, key_width=width, options=OPTIONS)
             made.append(
                 {
                     "items": items, "d_model": d_model, "heads": heads, "key_width": width, "exchanged": count,

@@ -32,6 +32,7 @@ COMMANDS = {
     "fit": "FitCommand",
     "compile": "CompileCommand",
     "certify": "CertifyCommand",
+    "exclude": "ExcludeCommand",
     "attend": "AttendCommand",
     "audit": "AuditCommand",
     "export": "ExportCommand",

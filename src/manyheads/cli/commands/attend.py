@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from manyheads.cli.options.option_types import Json, Labels, LayerFile, Tensor
-from manyheads.cli.options.problem_options import read_embedding_file
-from manyheads.cli.render.answer import Answer, rendered
+from manyheads.cli.options.option_types import File, Json, Labels, LayerFile, Tensor
+from manyheads.cli.options.problem_options import read_embedding_file, read_graph_file
+from manyheads.cli.render.answer import Answer, rendered, tell
 from manyheads.errors import InputError
+from manyheads.text import shown_text
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -42,6 +43,8 @@ class AttendCommand:
     """The embedding (.npy, .safetensors, .gguf)."""
     labels: Labels = None
     tensor: Tensor = None
+    graph: File = None
+    """An edge list: only the items that it names are looked at, not every row of the embedding."""
     json: Json = False
 
     def run(self) -> Answer:
@@ -49,8 +52,15 @@ class AttendCommand:
         from manyheads.files import read_labels, read_layer
         from manyheads.layer.layer_vocabulary import Vocabulary
 
-        layer, rows = read_layer(self.layer), read_embedding_file(self.embedding, tensor=self.tensor).rows
-        vocabulary = Vocabulary(layer, rows, None if self.labels is None else read_labels(self.labels))
+        layer, embedding = read_layer(self.layer), read_embedding_file(self.embedding, tensor=self.tensor)
+        names = embedding.names if self.labels is None else read_labels(self.labels)
+        if self.graph is not None:
+            graph, chosen = read_graph_file(
+                str(self.graph), items=embedding.items, labels=self.labels, embedding=embedding
+            )
+            assert chosen is not None
+            embedding, names = chosen, graph.labels
+        vocabulary = Vocabulary(layer, embedding.rows, names)
         if self.words:
             return attention_answer(vocabulary, self.words)
         if self.json:
@@ -84,14 +94,14 @@ def _shown(vocabulary: Vocabulary, found: list[RecognisedPair], where: str) -> l
     from rich.text import Text
 
     if not found:
-        return [Text(f"nothing attends to anything among {where}")]
+        return [Text(shown_text(f"nothing attends to anything among {where}"))]
     table = Table(box=None, padding=(0, 2, 0, 0))
     for heading in ("word", "attends to"):
         table.add_column(heading)
     for heading in ("score", "margin", "head"):
         table.add_column(heading, justify="right")
     for one in found[:MOST_SHOWN]:
-        names = map(Text, (vocabulary.name(one.source), vocabulary.name(one.target)))
+        names = (Text(shown_text(vocabulary.name(item))) for item in (one.source, one.target))
         table.add_row(*names, f"{one.score:.4g}", f"{one.margin:.3g}", str(one.head))
     more = [Text(f"… and {len(found) - MOST_SHOWN} more: --json has all")] if len(found) > MOST_SHOWN else []
     return [table, *more]
@@ -119,9 +129,11 @@ def _converse(vocabulary: Vocabulary) -> Answer:
             continue
         try:
             answers.append(attention_answer(vocabulary, words))
-            print(rendered(answers[-1].shown), flush=True)
+            said = rendered(answers[-1].shown)
         except InputError as error:
-            print(error, flush=True)
+            said = str(error)
+        if not tell(said):
+            break
     if not answers:
         raise InputError("no word was given")
     return answers[-1]
@@ -132,3 +144,7 @@ def _line() -> str | None:
         return input(PROMPT if sys.stdin.isatty() else "")
     except EOFError:
         return None
+    except (OSError, UnicodeDecodeError) as error:
+        from manyheads.files.door import reason
+
+        raise InputError(f"the words cannot be read: {reason(error)}") from None

@@ -50,12 +50,15 @@ class AuditCommand:
         """Look the architecture up or read it, and apply the laws to it."""
         from manyheads.cli.render.advice_table import shown_audit, shown_geometry
         from manyheads.cli.render.progress import progress
+        from manyheads.planning.architectures import ARCHITECTURES, find_architecture
         from manyheads.planning.model_audit import audit, measure_weights
 
         if self.picture is not None and self.weights is None:
             raise InputError("--picture draws the measured geometry: give --weights")
         check_pictures([self.picture], force=self.force)
-        architecture = self.architecture()
+        if self.key_width is not None and self.model.lower() in ARCHITECTURES:
+            raise InputError(f"--key-width does not apply: {self.model} is known by its name")
+        architecture = find_architecture(self.model, key_width=self.key_width)
         report = audit(architecture, items=self.items)
         facts: dict[str, object] = asdict(report) | {
             "is_near_best": report.is_near_best,
@@ -68,24 +71,11 @@ class AuditCommand:
             facts |= asdict(geometry)
             shown += shown_geometry(architecture, geometry)
             if self.picture is not None:
-                written += _draw(architecture, geometry, self.picture)
+                written += _draw(architecture, geometry, self.picture, force=self.force)
         return Answer(facts | {"written": written}, [*shown, *shown_files(written)], yes=True)
 
-    def architecture(self) -> Architecture:
-        """The architecture of this name, or of this file."""
-        from manyheads.files.model_files import read_architecture
-        from manyheads.planning.architectures import ARCHITECTURES, architecture
 
-        path = Path(self.model)
-        is_file = path.suffix in (".json", ".safetensors", ".gguf") or path.exists()
-        if self.model.lower() in ARCHITECTURES or not is_file:
-            if self.key_width is not None:
-                raise InputError(f"--key-width does not apply: {self.model} is known by its name")
-            return architecture(self.model)
-        return read_architecture(path, key_width=self.key_width)
-
-
-def _draw(architecture: Architecture, geometry: WeightGeometry, stem: Path) -> list[Path]:
+def _draw(architecture: Architecture, geometry: WeightGeometry, stem: Path, *, force: bool) -> list[Path]:
     import numpy as np
 
     from manyheads.drawing.layer_pictures import GeometryRows, draw_geometry
@@ -94,4 +84,5 @@ def _draw(architecture: Architecture, geometry: WeightGeometry, stem: Path) -> l
     shape = (architecture.layers, architecture.heads)
     ranks = np.array([head.effective_rank for head in geometry.heads]).reshape(shape)
     scores = np.array([head.scores for head in geometry.heads]).reshape(*shape, -1)
-    return list(save(draw_geometry(GeometryRows(architecture.name, architecture.key_width, ranks, scores)), stem))
+    rows = GeometryRows(architecture.name, architecture.key_width, ranks, scores)
+    return list(save(draw_geometry(rows), stem, force=force))

@@ -22,8 +22,9 @@ from manyheads.cli.options.option_types import (
     require_ending,
 )
 from manyheads.cli.options.token_options import TokenOptions
-from manyheads.cli.render.answer import Answer, in_heads, pairs_table, shown_files
+from manyheads.cli.render.answer import Answer, pairs_table, shown_files
 from manyheads.errors import InputError
+from manyheads.tables import in_heads
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

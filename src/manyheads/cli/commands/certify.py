@@ -1,4 +1,4 @@
-"""`manyheads certify`: a proof that a layer holds a graph, or the pair that refutes it."""
+"""`manyheads certify`: a proof that a layer holds a graph, or the pair that refutes it; the check of an exclusion."""
 
 from __future__ import annotations
 
@@ -10,23 +10,34 @@ import tyro
 
 from manyheads.cli.options.option_types import (
     CERTIFIED_LENGTH_HELP,
+    File,
     Force,
     Json,
-    LayerFile,
     LengthRange,
     parse_context_length,
+    refuse,
     require_ending,
 )
 from manyheads.cli.options.problem_options import ProblemOptions
 from manyheads.cli.render.answer import Answer, shown_files
+from manyheads.errors import InputError
 
 
 @dataclass(frozen=True, kw_only=True)
 class CertifyCommand:
-    """Prove that a layer recognises a graph in every context, or show where it fails."""
+    """Prove that a layer recognises a graph in every context, or show where it fails.
 
-    layer: LayerFile
+    With --exclusion in place of a layer: check a proof that no single head can, without the search that found it. The
+    exit code is 0 if the layer holds or the proof is valid, 1 if it is refuted or refused, 2 for bad input.
+    """
+
+    layer: Annotated[
+        tyro.conf.Positional[Path | None],
+        tyro.conf.arg(metavar="[LAYER]", help="A layer, a .safetensors file of manyheads.", help_behavior_hint=""),
+    ] = None
     problem: tyro.conf.OmitArgPrefixes[ProblemOptions]
+    exclusion: File = None
+    """The proof that `manyheads exclude --proof` wrote, in place of a layer."""
     context_length: Annotated[LengthRange, tyro.conf.arg(help=CERTIFIED_LENGTH_HELP)] = None
     proof: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = None
     """Where to write the proof (.npz) for tools/check_proof.py; only where the layer holds the graph."""
@@ -34,7 +45,7 @@ class CertifyCommand:
     json: Json = False
 
     def run(self) -> Answer:
-        """Read, certify; yes if the layer holds the graph."""
+        """Read, certify; yes if the layer holds the graph or the proof is valid."""
         from manyheads.certificate import certify
         from manyheads.cli.render.layer_table import layer_facts, shown_certificate
         from manyheads.cli.render.progress import progress
@@ -44,6 +55,10 @@ class CertifyCommand:
         if self.proof is not None:
             check_writable(self.proof, force=self.force)
         length = parse_context_length(self.context_length)
+        if self.exclusion is not None:
+            return self._check_exclusion(self.exclusion)
+        if self.layer is None:
+            raise InputError("certify needs LAYER, or --exclusion with the file of a proof")
         layer, provenance = read_layer(self.layer), read_provenance(self.layer)
         problem = self.problem.load()
         with progress("certify") as report:
@@ -61,3 +76,17 @@ class CertifyCommand:
             shown=[*shown_certificate(certificate), *shown_files(written)],
             yes=certificate.holds,
         )
+
+    def _check_exclusion(self, path: Path) -> Answer:
+        """Check the proof of an exclusion."""
+        from manyheads.cli.render.exclusion_table import shown_check
+        from manyheads.cli.render.progress import status
+        from manyheads.files import read_exclusion
+
+        if self.layer is not None:
+            raise InputError("certify takes LAYER or --exclusion, not both")
+        refuse("context_length", self.context_length, because="an exclusion is about every context")
+        with status("check the proof"):
+            file = read_exclusion(path)
+            check = file.check(self.problem.load())
+        return Answer(asdict(check) | {"provenance": dict(file.provenance)}, shown_check(check), yes=check.proved)

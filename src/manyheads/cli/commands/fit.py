@@ -17,7 +17,7 @@ from manyheads.cli.options.option_types import (
     parse_context_length,
 )
 from manyheads.cli.options.problem_options import ProblemOptions, RuleName
-from manyheads.cli.render.answer import Answer, pairs_table, shown_files
+from manyheads.cli.render.answer import Answer, pairs_table, shown_files, shown_notes
 from manyheads.errors import InputError
 
 if TYPE_CHECKING:
@@ -101,6 +101,7 @@ class FitCommand:
             fitted = self._fitted(problem, self._options(problem, length, map, lambda look: line(str(look))))
         provenance = self._provenance() | fitted.certificate.record()
         written = self.files.write(problem, fitted.layer, provenance)
+        one_head, sentence = self._one_head(problem, fitted.layer.heads, held=fitted.certificate.holds)
         profiles = _profiles(problem, map)
         return Answer(
             facts={
@@ -112,11 +113,13 @@ class FitCommand:
                 "steps": fitted.steps,
                 "seconds": fitted.seconds,
                 "trace": [asdict(look) | {"margin": look.margin} for look in fitted.trace],
+                "one_head": one_head,
                 "written": written,
             },
             shown=[
                 *shown_certificate(fitted.certificate),
                 pairs_table([("fitted", _effort(fitted)), *shown_profiles(profiles)]),
+                *shown_notes(sentence),
                 *shown_files(written),
             ],
             yes=fitted.certificate.holds_in(self.precision),
@@ -128,23 +131,11 @@ class FitCommand:
         from manyheads.layer.rules import MAX
 
         if self.warm_start is None:
-            heads, key_width = self._shape(problem)
-            return fit(problem, heads=heads, key_width=key_width, options=options)
+            return fit(problem, heads=self.heads, key_width=self.key_width, options=options)
         start = read_layer(self.warm_start)
         if options.rule is not MAX and options.rule is not start.rule:
             raise InputError(f"--warm-start keeps the rule of its layer, {start.rule}: --rule does not go with it")
         return grow(start, problem, options=options)
-
-    def _shape(self, problem: Problem) -> tuple[int, int]:
-        """The heads and the key width given, the rest by the law of the degrees of freedom."""
-        from manyheads.fitting import predicted_shape
-
-        if self.heads is not None and self.key_width is not None:
-            return self.heads, self.key_width
-        budget, predicted = predicted_shape(problem.graph, problem.d_model, heads=self.heads)
-        if self.key_width is not None:
-            return max(1, -(-budget // self.key_width)), self.key_width
-        return predicted, budget // predicted
 
     def _search(self, problem: Problem, length: ContextLength, map: Map) -> Answer:
         from manyheads.cli.render.layer_table import layer_facts, shown_certificate, shown_trials
@@ -152,6 +143,7 @@ class FitCommand:
         found = self._found(problem, length, map)
         provenance = self._provenance() | (found.certificate.record() if found.certificate else {})
         written = self.files.write(problem, found.layer, provenance)
+        one_head, sentence = self._one_head(problem, self.heads or 0, held=found.layer is not None)
         return Answer(
             facts={
                 "layer": found.layer and layer_facts(found.layer, provenance),
@@ -159,11 +151,13 @@ class FitCommand:
                 "map": map,
                 "trials": [asdict(trial) | {"key_budget": trial.key_budget} for trial in found.trials],
                 "seconds": found.seconds,
+                "one_head": one_head,
                 "written": written,
             },
             shown=[
                 *shown_trials(found, by_margin=self.key_budget is not None),
                 *(shown_certificate(found.certificate) if found.certificate else []),
+                *shown_notes(sentence),
                 *shown_files(written),
             ],
             yes=found.layer is not None,
@@ -171,7 +165,7 @@ class FitCommand:
 
     def _found(self, problem: Problem, length: ContextLength, map: Map) -> FitSearchResult:
         from manyheads.cli.render.progress import status
-        from manyheads.fitting import best_split, smallest_fit
+        from manyheads.fitting import best_split, smallest
 
         with status("search") as line:
             best = "nothing certified yet"
@@ -184,7 +178,23 @@ class FitCommand:
             options = self._options(problem, length, map, lambda look: line(f"{best}; {look}"), report)
             if self.key_budget is not None:
                 return best_split(problem, key_budget=self.key_budget, options=options)
-            return smallest_fit(problem, max_budget=self.max_key_budget, heads=self.heads, options=options)
+            return smallest(problem, max_budget=self.max_key_budget, heads=self.heads, options=options)
+
+    def _one_head(self, problem: Problem, heads: int, *, held: bool) -> tuple[dict[str, object] | None, list[str]]:
+        """Where one head was fitted, or heads under sum, and nothing holds: whether anything can hold the graph.
+
+        Args:
+            problem: The graph and the embedding.
+            heads: Of the layers that were fitted; 0 for several numbers of heads.
+            held: Whether a layer holds the graph.
+        """
+        from manyheads.cli.render.exclusion_table import beside, is_one_form
+        from manyheads.layer.rules import rule_named
+
+        if held or not is_one_form(rule := rule_named(self.rule), heads):
+            return None, []
+        facts, sentence = beside(problem, rule, vars(self.problem))
+        return facts, [sentence]
 
     def _options(
         self,
@@ -222,6 +232,8 @@ class FitCommand:
 
     def _check(self) -> None:
         """Refuse options that do not go together, and numbers out of range."""
+        from manyheads.layer.rules import SUM, rule_named
+
         shape_given = self.heads is not None or self.key_width is not None
         searching = self.smallest or self.key_budget is not None
         if self.smallest and self.key_budget is not None:
@@ -238,6 +250,11 @@ class FitCommand:
             raise InputError("--smallest and --key-budget try until their time is up: --restarts does not go with them")
         if self.warm_start is not None and shape_given:
             raise InputError("--warm-start keeps the shape of its layer: --heads and --key-width do not go with it")
+        if rule_named(self.rule) is SUM:
+            raise InputError(
+                "fit makes layers of the rule max or softmax, not 'sum': heads under sum add up to one head, and "
+                "`manyheads exclude --rule sum` decides whether any number of them can hold the graph"
+            )
 
 
 def _effort(fitted: FitResult) -> str:

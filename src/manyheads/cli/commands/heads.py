@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from manyheads.cli.options.option_types import Device, Force, Json, Picture, check_pictures
-from manyheads.cli.render.answer import Answer, in_heads, shown_files
+from manyheads.cli.render.answer import Answer, shown_files
+from manyheads.tables import in_heads
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -48,7 +49,7 @@ class HeadsCommand:
             from manyheads.drawing.style import save
 
             title = f"{block.embedding}, m = {block.run.items}, {in_heads(block.run.heads, block.run.key_width)}"
-            written += save(draw_heads(work, title=title), self.picture)
+            written += save(draw_heads(work, title=title), self.picture, force=self.force)
         facts = {
             "run": block.run.id,
             "embedding": block.embedding,

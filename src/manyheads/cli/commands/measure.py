@@ -65,6 +65,7 @@ class MeasureCommand:
     def run(self) -> Answer:
         """Measure, draw; yes if a key budget works."""
         from manyheads.cli.render.capacity_table import capacity_facts, shown_capacity
+        from manyheads.cli.render.progress import say_notes
         from manyheads.layer.rules import rule_named
         from manyheads.training import Task
 
@@ -73,15 +74,22 @@ class MeasureCommand:
         task = Task(*self.task.load_task(), context=self.training.context_length, target_rate=self.training.target_rate)
         rule = rule_named(self.training.rule)
         capacity = self._measure(task, rule, goal)
+        say_notes(capacity.notes, self.store)
+        if capacity.status == "failed":
+            raise InputError(
+                f"no answer: {capacity.failed} of {capacity.runs} runs failed ({capacity.failure}); "
+                f"`manyheads results --store {self.store} --status failed` lists them"
+            )
+        one_head = self._one_head(capacity)
         written: list[Path] = []
         if self.picture is not None:
             from manyheads.drawing.capacity import draw_capacity
             from manyheads.drawing.style import save
 
-            written += save(draw_capacity(capacity), self.picture)
+            written += save(draw_capacity(capacity), self.picture, force=self.force)
         return Answer(
-            facts=capacity_facts(capacity) | {"written": written},
-            shown=shown_capacity(capacity, store=self.store, written=written),
+            facts=capacity_facts(capacity) | {"one_head": one_head, "written": written},
+            shown=shown_capacity(capacity, store=self.store, one_head=one_head, written=written),
             yes=capacity.key_budget is not None,
         )
 
@@ -89,6 +97,7 @@ class MeasureCommand:
         from manyheads.capacity import Budget, measure
         from manyheads.cli.render.progress import watching
         from manyheads.sweep import Store
+        from manyheads.sweep.store.record import FINISHED
 
         heads, protocol = parse_heads(self.heads), self._protocol(task, rule, goal)
         with open_workers(self.workers, self.dask) as workers:
@@ -109,10 +118,21 @@ class MeasureCommand:
                     )
             except KeyboardInterrupt:
                 with Store.read(self.store) as store:
-                    kept = sum(store.counts().values())
+                    kept = sum(count for status, count in store.counts().items() if status in FINISHED)
                 raise KeyboardInterrupt(
                     f"interrupted; {kept} results are in {self.store}, and the same command goes on from there"
                 ) from None
+
+    def _one_head(self, capacity: Capacity) -> dict[str, int] | None:
+        """Where one head (under sum: any number of heads) did not get there: for how many seeds it is impossible."""
+        from manyheads.capacity import threshold
+        from manyheads.cli.render.exclusion_table import is_one_form, seeds_decided
+
+        asked = [one for one in capacity.curve if is_one_form(capacity.rule, one.heads)]
+        whole = [one for one in asked if len(one.scores) == capacity.seeds]
+        if not asked or threshold(whole, target=capacity.goal.target).key_budget is not None:
+            return None
+        return seeds_decided(capacity.task, capacity.seeds)
 
     def _protocol(self, task: Task, rule: Rule, goal: Goal) -> Protocol:
         """The protocol of a measurement, with the constants that were given."""

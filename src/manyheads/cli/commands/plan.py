@@ -17,6 +17,7 @@ from manyheads.cli.options.option_types import (
     Tensor,
     Whole,
     check_pictures,
+    refuse_other_picture,
 )
 from manyheads.cli.options.problem_options import MaybeEmbeddingWords, MaybeGraphWords, RuleName, load_parts
 from manyheads.cli.render.answer import Answer, shown_files
@@ -24,6 +25,7 @@ from manyheads.errors import InputError
 
 if TYPE_CHECKING:
     from numpy import ndarray
+    from rich.console import RenderableType
 
     from manyheads.planning import Plan, Promise
     from manyheads.problem.embedding import Embedding
@@ -82,6 +84,7 @@ class PlanBudgetCommand:
         from manyheads.layer.rules import rule_named
         from manyheads.planning import AdviceCheck, check_advice, plan
 
+        refuse_other_picture(self.picture)
         stems = [] if self.picture is None else [_suffixed(self.picture, "heads"), _suffixed(self.picture, "map")]
         check_pictures(stems, force=self.force)
         graph, embedding = load_parts(graph=self.graph, embedding=self.embedding, tensor=self.tensor, items=self.items)
@@ -103,23 +106,43 @@ class PlanBudgetCommand:
             embedding=rows,
         )
         promise = None if rows is None else _promise(graph, rows, relations)
+        one_head, notes = self._one_head(graph, embedding)
         checks: list[AdviceCheck] = []
         if self.measure:
             with progress("train") as report:
                 checks = check_advice(advice, seeds=range(self.seeds), graph=graph, embedding=rows, progress=report)
-        written = [] if not stems else _draw(advice, *stems)
+        written = [] if not stems else _draw(advice, *stems, force=self.force)
         length = self.context_length or CONTEXT_LENGTH
         held = checks[0].reached if checks else None
         facts = asdict(advice) | {
             "promise": None if promise is None else asdict(promise),
             "checks": [asdict(check) | {"mean": check.mean, "reached": check.reached} for check in checks],
             "held": held,
+            "one_head": one_head,
             "neighbours": [asdict(one) for one in neighbours(advice.shape, context_length=length)],
             "cost": cost_of(advice, length),
             "written": written,
         }
-        shown = [*shown_plan(advice, length), *shown_promise(promise), *shown_checks(checks), *shown_files(written)]
+        shown = [*shown_plan(advice, length), *shown_promise(promise), *notes, *shown_checks(checks)]
+        shown += shown_files(written)
         return Answer(facts=facts, shown=shown, yes=held is not False)
+
+    def _one_head(
+        self, graph: Graph | None, embedding: Embedding | None
+    ) -> tuple[dict[str, object] | None, list[RenderableType]]:
+        """Whether one head can hold this graph over this embedding; nothing where one of the two is not given."""
+        from rich.text import Text
+
+        from manyheads.cli.render.exclusion_table import beside, is_one_form
+        from manyheads.layer.rules import rule_named
+        from manyheads.problem.problem import Problem
+
+        rule = rule_named(self.storage.rule)
+        if graph is None or embedding is None or not is_one_form(rule, 1):
+            return None, []
+        given = {"graph": self.graph, "embedding": self.embedding, "tensor": self.tensor}
+        facts, sentence = beside(Problem(graph, embedding), rule, given)
+        return facts, [Text(sentence)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -252,12 +275,18 @@ def _promise(graph: Graph | None, rows: ndarray, relations: int) -> Promise | No
 
 
 def _suffixed(stem: Path, what: str) -> Path:
-    return stem.with_name(f"{stem.name}-{what}")
+    from manyheads.files.atomic_files import picture_files
+
+    return stem.with_name(f"{picture_files(stem)[0].stem}-{what}")
 
 
-def _draw(advice: Plan, heads: Path, map: Path) -> list[Path]:
+def _draw(advice: Plan, heads: Path, map: Path, *, force: bool) -> list[Path]:
     from manyheads.drawing.plan import draw_capacity_map, draw_head_curve
-    from manyheads.drawing.style import save
+    from manyheads.drawing.style import pack_picture
+    from manyheads.files import write_together
     from manyheads.planning.answers import head_curve, map_around
 
-    return [*save(draw_head_curve(head_curve(advice)), heads), *save(draw_capacity_map(map_around(advice)), map)]
+    files = pack_picture(draw_head_curve(head_curve(advice)), heads)
+    files |= pack_picture(draw_capacity_map(map_around(advice)), map)
+    write_together(files, force=force)
+    return list(files)

@@ -1,4 +1,4 @@
-"""`manyheads results`: what a store holds, filtered, listed or exported, and the capacities and laws in it."""
+"""`manyheads results`: the rows of a store, listed, exported or verified, and the capacities and laws in it."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from manyheads.cli.options.option_types import (
 )
 from manyheads.cli.render.answer import Answer, shown_files
 from manyheads.errors import InputError
+from manyheads.text import shown_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,7 +36,10 @@ LISTED = ("items", "d_model", "graph", "rule", "heads", "key_width", "seed")
 
 @dataclass(frozen=True, kw_only=True)
 class ResultsCommand:
-    """List the results of a store, write them as CSV, JSON lines or Parquet, or show its capacities and laws."""
+    """List the results of a store, write them as CSV, JSON lines or Parquet, or show its capacities and laws.
+
+    Damaged rows are named, and are no results: the next `measure` on the store sets them aside and trains them again.
+    """
 
     store: StoreFile = Path("manyheads.db")
     items: Whole = None
@@ -68,6 +72,8 @@ class ResultsCommand:
     """Show D_K* and h* of every problem in the store, and the laws fitted to them, instead of single runs."""
     goal: GoalWord = "0.99"
     """The score that --capacity counts as working."""
+    verify: Flag = False
+    """Check the whole store: SQLite's structure, every checksum, id and range. Exit code 1 if anything is damaged."""
     output: Output = None
     """Write all results that match into this file: .csv, .jsonl or .parquet."""
     force: Force = False
@@ -75,18 +81,46 @@ class ResultsCommand:
 
     def run(self) -> Answer:
         """Read, filter, show."""
+        from manyheads.cli.render.progress import say_notes
         from manyheads.sweep import Store
         from manyheads.sweep.store.record import Status
 
         if self.status is not None and self.status not in get_args(Status):
             raise InputError(f"there is no status '{self.status}'{nearest(self.status, get_args(Status))}")
         self._check_output()
+        if self.verify:
+            return self._verify()
         everything = self.json or self.output is not None or self.capacity
         with Store.read(self.store) as store:
             # one more than is listed tells whether there are more
             records = store.records(self._where(), limit=-1 if everything else self.limit + 1)
             counts = store.counts()
+        say_notes(store.state.notes, self.store)
         return self._capacities(records) if self.capacity else self._list(records, counts)
+
+    def _verify(self) -> Answer:
+        from rich.text import Text
+
+        from manyheads.sweep import Store
+        from manyheads.sweep.store.store import DamagedStoreError
+
+        try:
+            with Store.read(self.store, thorough=True) as store:
+                state, kept = store.state, store.set_aside() - len(store.state.damaged)
+            rows, damaged, faults, notes = state.rows, list(map(vars, state.damaged)), list(state.faults), state.notes
+        except DamagedStoreError as error:
+            rows, kept, damaged, faults, notes = 0, 0, [], [str(error)], [str(error)]
+        sound = not damaged and not faults
+        said = f"{rows:,} rows are proved, {len(damaged):,} are damaged, {kept:,} were set aside before"
+        return Answer(
+            facts={"sound": sound, "rows": rows, "damaged": damaged, "faults": faults, "set_aside": kept},
+            shown=[
+                Text("sound" if sound else "damaged", style="bold green" if sound else "bold red"),
+                *map(Text, [f"{self.store}: {said}", *notes]),
+                *(Text(f"  {row['id']}, {row['engine']}: {row['reason']}") for row in damaged),
+            ],
+            yes=sound,
+        )
 
     def _where(self) -> dict[str, str | int]:
         from manyheads.sweep.store.store import FILTERS
@@ -109,7 +143,7 @@ class ResultsCommand:
 
         written = []
         if self.output is not None:
-            export(records, self.output, force=self.force)
+            export([as_row(record) for record in records], self.output, force=self.force)
             written.append(self.output)
         rows = [as_row(record) for record in (records if self.json else records[: self.limit])]
         said = ", ".join(f"{count:,} {status}" for status, count in counts.items()) or "nothing yet"
@@ -119,7 +153,7 @@ class ResultsCommand:
             shown=[
                 _table(rows),
                 *(more if len(records) > self.limit else []),
-                f"{self.store} holds {said}",
+                shown_text(f"{self.store} holds {said}"),
                 *shown_files(written),
             ],
             yes=bool(records),
@@ -151,5 +185,5 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> RenderableType:
     for row in rows:
         f1 = row.get("micro_f1")
         cells = [None if f1 is None else f"{f1:.4f}", row.get("exact_errors"), row["steps"], row["status"]]
-        table.add_row(*("" if cell is None else str(cell) for cell in (*map(row.get, LISTED), *cells)))
+        table.add_row(*("" if cell is None else shown_text(cell, most=60) for cell in (*map(row.get, LISTED), *cells)))
     return table

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import tyro
 
 from manyheads.cli.options.option_types import Json, Number
-from manyheads.cli.render.answer import Answer, in_heads, pairs_table, shown_notes
+from manyheads.cli.render.answer import Answer, pairs_table, shown_notes
 from manyheads.errors import InputError
+from manyheads.tables import in_heads
 
 if TYPE_CHECKING:
     from manyheads.retrieval import RetrievalTask, SharpHeads

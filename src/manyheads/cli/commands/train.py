@@ -9,18 +9,26 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from manyheads.cli.options.option_types import Device, Heads, Json, KeyWidth, Outputs
+from manyheads.cli.commands.measure import parse_goal
+from manyheads.cli.options.option_types import Device, GoalWord, Heads, Json, KeyWidth, Outputs
 from manyheads.cli.options.problem_options import TaskOptions
 from manyheads.cli.options.protocol_options import TrainingOptions
-from manyheads.cli.render.answer import Answer, in_heads, pairs_table, shown_files
+from manyheads.cli.render.answer import Answer, pairs_table, shown_files
+from manyheads.tables import in_heads
 
 if TYPE_CHECKING:
+    from manyheads.capacity import Goal
     from manyheads.training import Check, Outcome, Run
+
+GOAL_HELP = "The test F1 that counts as working; or `exact`: all items² pairs are right."
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainCommand:
-    """Train a layer to recognise a graph, one random context a step, and test it."""
+    """Train a layer to recognise a graph, one random context a step, and test it.
+
+    The exit code is 0 if the layer reaches --goal, and 1 if it does not.
+    """
 
     task: tyro.conf.OmitArgPrefixes[TaskOptions]
     heads: Heads
@@ -33,6 +41,7 @@ class TrainCommand:
     """Recognise relations, or pass on the related item's message through a frozen value map."""
     message_width: Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="(default: d_model)")] = None
     """Width of the messages of --objective values."""
+    goal: Annotated[GoalWord, tyro.conf.arg(help=GOAL_HELP)] = "0.99"
     training: tyro.conf.OmitArgPrefixes[TrainingOptions] = field(default_factory=TrainingOptions)
     engine: Literal["native", "reference"] = "native"
     """The fused kernel, or plain PyTorch (needs the torch extra)."""
@@ -41,10 +50,11 @@ class TrainCommand:
     json: Json = False
 
     def run(self) -> Answer:
-        """Train, write; yes if the run ended by itself, at its step limit or before."""
+        """Train, write; yes if the run ended by itself and reached its goal. The value channel has no goal."""
         from manyheads.cli.render.progress import status
         from manyheads.training import train
 
+        goal = parse_goal(self.goal)
         self.files.check()
         run = self.training_run()
         begun = time.monotonic()
@@ -61,7 +71,7 @@ class TrainCommand:
         return Answer(
             facts=outcome_facts(outcome) | {"written": written},
             shown=[pairs_table(outcome_rows(outcome)), *shown_files(written)],
-            yes=outcome.stopped in ("converged", "limit"),
+            yes=outcome.stopped in ("converged", "limit") and reaches(outcome, goal),
         )
 
     def training_run(self) -> Run:
@@ -85,6 +95,13 @@ class TrainCommand:
             rule=rule_named(self.training.rule),
             protocol=Protocol(**self.training.constants()),
         )
+
+
+def reaches(outcome: Outcome, goal: Goal) -> bool:
+    """Whether a run has the test F1, or the exact recovery, that was asked for; True if it has no such score."""
+    if goal.exact and outcome.exact_errors is not None:
+        return outcome.exact_errors == 0
+    return outcome.micro_f1 is None or outcome.micro_f1 >= goal.micro_f1
 
 
 def check_line(run: Run, check: Check, seconds: float) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
+from manyheads.cli.render.answer import say
 from manyheads.errors import InputError
 
 if TYPE_CHECKING:
@@ -96,9 +96,7 @@ class BlockOptions:
         if not missing:
             return
         cost = self.cost(missing, workers)
-        print(
-            f"Figure 7: {len(missing):,} runs of {missing[0].steps:,} steps: {cost} on {self.device}", file=sys.stderr
-        )
+        say(f"Figure 7: {len(missing):,} runs of {missing[0].steps:,} steps: {cost} on {self.device}")
 
     def cost(self, missing: Sequence[BlockRun], workers: int) -> BlockCost:
         """The cost of these runs here, from a few timed steps.

@@ -27,6 +27,7 @@ CERTIFIED_LENGTH_HELP = (
     "The number of items in a context, or the least and the greatest number (16:64): a certificate of the rule softmax "
     "is for these contexts. Other rules do not need it."
 )
+OTHER_PICTURES = (".pdf", ".jpg", ".jpeg", ".eps", ".gif", ".webp", ".ps", ".tif", ".tiff")
 NO_DEFAULT = ""  # in place of "(default: None)"
 
 Flag = Annotated[bool, _argument(help_behavior_hint=NO_DEFAULT)]
@@ -42,7 +43,8 @@ Labels = Annotated[
     Path | None,
     _argument(
         metavar="FILE",
-        help="The items' names in the order of the embedding's rows: a line each, a .json list or vocabulary, a .gguf.",
+        help="The names of the embedding's rows in their order: a line each, a .json list, vocabulary or tokenizer, a "
+        ".gguf.",
         help_behavior_hint=NO_DEFAULT,
     ),
 ]
@@ -124,10 +126,18 @@ def check_pictures(stems: Sequence[Path | None], *, force: bool) -> list[Path]:
     from manyheads.files import check_writable
     from manyheads.files.atomic_files import picture_files
 
+    for stem in stems:
+        refuse_other_picture(stem)
     paths = [path for stem in stems if stem is not None for path in picture_files(stem)]
     for path in paths:
         check_writable(path, force=force)
     return paths
+
+
+def refuse_other_picture(stem: Path | None) -> None:
+    """Refuse a name that asks for another format than .png and .svg."""
+    if stem is not None and stem.suffix.lower() in OTHER_PICTURES:
+        raise InputError(f"pictures are written as .png and .svg, not as {stem.suffix}: give {stem.stem!r}")
 
 
 def open_workers(workers: int | None, dask_address: str | None, *, in_processes: bool = False) -> Workers:
@@ -142,7 +152,7 @@ def open_workers(workers: int | None, dask_address: str | None, *, in_processes:
 
 @dataclass(frozen=True, kw_only=True)
 class Outputs:
-    """Files to write, each whole or not at all."""
+    """Files to write, all of them or none."""
 
     output: Output = None
     """Where to write the layer (.safetensors). It is written for every verdict."""
@@ -175,19 +185,17 @@ class Outputs:
         Returns:
             The files that were written.
         """
-        from manyheads.files import write_embedding, write_graph, write_layer
+        from manyheads.files import pack_embedding, pack_graph, pack_layer, write_together
 
-        written = []
+        files: dict[Path, bytes] = {}
         if self.output is not None and layer is not None:
-            write_layer(self.output, layer, provenance=provenance, force=self.force)
-            written.append(self.output)
+            files[self.output] = pack_layer(layer, provenance=provenance)
         if self.save_graph is not None:
-            write_graph(self.save_graph, problem.graph, force=self.force)
-            written.append(self.save_graph)
+            files[self.save_graph] = pack_graph(self.save_graph, problem.graph)
         if self.save_embedding is not None:
-            write_embedding(self.save_embedding, problem.rows, force=self.force)
-            written.append(self.save_embedding)
-        return written
+            files[self.save_embedding] = pack_embedding(self.save_embedding, problem.rows)
+        write_together(files, force=self.force)
+        return list(files)
 
 
 def require_ending(option: str, path: Path | None, allowed: tuple[str, ...]) -> None:

@@ -6,6 +6,7 @@ One grammar everywhere: a file, or the words of a registered kind such as permut
 from __future__ import annotations
 
 import difflib
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from manyheads.cli.options.option_types import Labels, Tensor, refuse
+from manyheads.cli.options.option_types import Flag, Labels, Tensor, refuse
+from manyheads.cli.render.answer import say
 from manyheads.errors import InputError
 from manyheads.layer.rules import RULES
 from manyheads.problem.embedding_kinds import EMBEDDING_KINDS, EmbeddingKind, embedding_family
@@ -64,6 +66,12 @@ class TaskOptions:
     embedding: EmbeddingWords
     labels: Labels = None
     tensor: Tensor = None
+    header: Flag = False
+    """The first line of the graph's file is a heading."""
+    no_header: Flag = False
+    """The first line of the graph's file is a relation."""
+    all_rows: Flag = False
+    """Every row of a named embedding is an item, not only the rows of the graph's labels."""
 
     def load_task(self) -> tuple[str | Graph, str | Embedding]:
         """The words of a kind as they are; the content of a file."""
@@ -77,8 +85,12 @@ class TaskOptions:
         embedding = self.embedding if embedding_words else read_embedding_file(self.embedding, tensor=self.tensor)
         if graph_words:
             return self.graph, embedding
-        items = None if isinstance(embedding, str) else embedding.items
-        return read_graph_file(self.graph, items=items, labels=self.labels), embedding
+        how = {name: getattr(self, name) for name in ("labels", "header", "no_header", "all_rows")}
+        if isinstance(embedding, str):
+            return read_graph_file(self.graph, items=None, **how)[0], embedding
+        graph, rows = read_graph_file(self.graph, items=embedding.items, embedding=embedding, **how)
+        assert rows is not None
+        return graph, rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,6 +128,9 @@ def load_parts(
     graph_seed: int | None = None,
     embedding_seed: int | None = None,
     items: int | None = None,
+    header: bool = False,
+    no_header: bool = False,
+    all_rows: bool = False,
 ) -> tuple[Graph | None, Embedding | None]:
     """The graph and the embedding that the words name; None if there are no words.
 
@@ -127,6 +142,12 @@ def load_parts(
         graph_seed: Seed of a generated graph.
         embedding_seed: Seed of a generated embedding.
         items: The number of items, if neither graph nor embedding says it.
+        header: Whether the first line of the graph's file is a heading.
+        no_header: Whether it is a relation.
+        all_rows: Whether rows that the graph does not name are items too.
+
+    Returns:
+        The graph, and the embedding with a row for each of its items.
 
     Raises:
         InputError: Words are neither a file nor a kind, or an option has no use.
@@ -146,7 +167,15 @@ def load_parts(
     if graph is not None and draws_graph:
         found = _generated_graph(graph, labels, graph_seed)
     elif graph is not None:
-        found = read_graph_file(graph, items=items if rows is None else rows.items, labels=labels)
+        found, rows = read_graph_file(
+            graph,
+            items=items if rows is None else rows.items,
+            labels=labels,
+            embedding=rows,
+            header=header,
+            no_header=no_header,
+            all_rows=all_rows,
+        )
     if embedding is not None and draws_embedding:
         rows = _generated_embedding(embedding, items if found is None else found.items, embedding_seed)
     return found, rows
@@ -162,19 +191,58 @@ def names_embedding(words: str) -> bool:
     return _names_kind(words, EMBEDDING_KINDS, [kind.form for kind in EMBEDDING_KINDS.values()], what="embedding")
 
 
-def read_graph_file(path: str, *, items: int | None, labels: Path | None) -> Graph:
-    """The graph of an edge list."""
-    from manyheads.files import read_graph, read_labels
+def read_graph_file(
+    path: str,
+    *,
+    items: int | None = None,
+    labels: Path | None = None,
+    embedding: Embedding | None = None,
+    header: bool = False,
+    no_header: bool = False,
+    all_rows: bool = False,
+) -> tuple[Graph, Embedding | None]:
+    """The graph of an edge list, and the embedding, if one is given, with the rows of the graph's items.
 
-    return read_graph(path, items=items, labels=None if labels is None else read_labels(labels))
+    If the rows have names, and they are more than the names in the graph, the rows of these names are selected.
+    """
+    from manyheads.files import read_graph, read_labels
+    from manyheads.files.graph_headings import HeadingWarning
+    from manyheads.problem.embedding import Embedding
+
+    if header and no_header:
+        raise InputError("--header and --no-header contradict each other: give one of them")
+    heading = header if header or no_header else None
+    names = None if labels is None else read_labels(labels)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", HeadingWarning)
+        graph = read_graph(path, items=items, labels=names if embedding is None else None, header=heading)
+    known = names if embedding is None or names is not None else embedding.names
+    notes = [f"{_sentence(warning.message)}; --header or --no-header decides it" for warning in caught]
+    if embedding is not None and known is not None and (graph.labels is not None or names is not None):
+        embedding = rows = Embedding(embedding.rows, known)
+        if all_rows or graph.labels is None or set(graph.labels) == set(known):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", HeadingWarning)
+                graph = read_graph(path, labels=known, header=heading)
+        else:
+            embedding = rows.select(graph.labels)
+            picked = f"{graph.items:,} of {rows.items:,} rows are items, those of the labels in {path}"
+            notes.append(f"{picked}: --all-rows takes all")
+    for note in notes:  # after all that can be refused: a refusal is one line
+        say(f"note: {note}")
+    return graph, embedding
 
 
 def read_embedding_file(path: str | Path, *, tensor: str | None) -> Embedding:
     """The embedding of a file."""
     from manyheads.files import read_embedding
-    from manyheads.problem.embedding import Embedding
 
-    return Embedding.of(read_embedding(path, tensor=tensor))
+    return read_embedding(path, tensor=tensor)
+
+
+def _sentence(warning: Warning | str) -> str:
+    """The sentence of a warning without the advice for Python."""
+    return str(warning if isinstance(warning, str) else warning.args[0])
 
 
 def _generated_graph(words: str, labels: Path | None, seed: int | None) -> Graph:

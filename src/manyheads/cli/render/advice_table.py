@@ -11,12 +11,14 @@ from rich.text import Text
 
 from manyheads.bounds.head_bounds import FewerHeads, RetrievalBounds
 from manyheads.bounds.shape import Architecture
-from manyheads.cli.render.answer import in_heads, pairs_table, shown_notes
+from manyheads.cli.render.answer import pairs_table, shown_notes
 from manyheads.layer.rules import MAX, Rule
 from manyheads.planning import AdviceCheck, Plan, Promise, RelationsThatFit, WidthNeeded
 from manyheads.planning.guarantee import ROWS
 from manyheads.planning.model_audit import REACH, Audit, WeightGeometry
 from manyheads.problem.graph_kinds import RELATION_SLOPE
+from manyheads.tables import counted, in_heads
+from manyheads.text import shown_text
 
 NO_ASSUMPTION = "any real weights, no assumption"
 
@@ -84,7 +86,9 @@ def shown_promise(promise: Promise | None) -> list[RenderableType]:
     if promise.matching_size is None:
         says = f"nothing: no width works at any matching size of {', '.join(map(str, promise.tried))}"
     else:
-        says = f"matchings of {promise.matching_size} in {promise.heads} heads, once these are wide enough"
+        says = (
+            f"matchings of {promise.matching_size} in {counted(promise.heads or 0, 'head')}, once these are wide enough"
+        )
     return [pairs_table([("incoherence", profile), ("constructions promise", says)])]
 
 
@@ -199,7 +203,7 @@ def shown_audit(report: Audit) -> list[RenderableType]:
         lost = f"costs {report.sharing_loss:.0%} of the relations and saves {saved:.0%} of the keys"
         rows.append(("sharing", f"{shape.heads // shape.groups} query heads a key head {lost}, by the law"))
     rows += [("source", model.source), ("reach", REACH)]
-    return [Text(model.name, style="bold"), pairs_table(rows)]
+    return [Text(shown_text(model.name), style="bold"), pairs_table(rows)]
 
 
 def shown_geometry(architecture: Architecture, geometry: WeightGeometry) -> list[RenderableType]:

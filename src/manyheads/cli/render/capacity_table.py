@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -21,6 +21,8 @@ from manyheads.capacity import (
     threshold,
 )
 from manyheads.cli.render.answer import pairs_table, shown_files, shown_notes
+from manyheads.cli.render.exclusion_table import subject
+from manyheads.text import shown_text
 
 
 def capacity_facts(capacity: Capacity) -> dict[str, object]:
@@ -35,6 +37,9 @@ def capacity_facts(capacity: Capacity) -> dict[str, object]:
         "filled": capacity.filled,
         "grid": capacity.grid,
         "unscored": capacity.unscored,
+        "failed": capacity.failed,
+        "failure": capacity.failure,
+        "status": capacity.status,
         "complete": capacity.complete,
         "curve": [
             {
@@ -42,32 +47,52 @@ def capacity_facts(capacity: Capacity) -> dict[str, object]:
                 "key_width": point.key_width,
                 "key_budget": point.key_budget,
                 "scores": {str(seed): score for seed, score in point.scores},
+                "interval": capacity.goal.interval(point) if len(point.scores) > 1 else None,
+                "t_interval": point.interval if len(point.scores) > 1 else None,
             }
             for point in capacity.curve
         ],
     }
 
 
-def shown_capacity(capacity: Capacity, *, store: Path, written: Sequence[Path]) -> list[RenderableType]:
-    """D_K* and h*, a row for each head count, and the number of runs."""
+def shown_capacity(
+    capacity: Capacity, *, store: Path, one_head: Mapping[str, int] | None, written: Sequence[Path]
+) -> list[RenderableType]:
+    """D_K* and h*, a row for each head count, and the number of runs; whether one head is impossible or not found."""
     task, found = capacity.task, capacity.threshold
     nothing = "no key budget tried works" if capacity.complete else "undecided: no key budget has been seen to work yet"
-    headline = Text(f"D_K* = {found.key_budget}" if found.key_budget else nothing)
+    sign = "≤" if capacity.status == "at most" else "="
+    headline = Text(f"D_K* {sign} {found.key_budget}" if found.key_budget else nothing)
     headline.stylize("bold green" if found.key_budget else "bold yellow")
     rows = [
         ("problem", f"{task.items} items, d_model {task.d_model}, {task.label}, rule {capacity.rule}"),
         ("goal", f"{capacity.goal} over {capacity.seeds} seeds, at most {capacity.protocol.steps:,} steps"),
         *range_rows(found),
+        *([] if one_head is None else [(subject(capacity.rule), _one_head(one_head))]),
         *([] if capacity.bits_per_weight is None else [("bits per weight", str(capacity.bits_per_weight))]),
         ("runs", _runs(capacity)),
         ("kept in", str(store)),
     ]
     notes = []
-    if capacity.unscored:
-        notes.append(f"{capacity.unscored} runs have no score, and their points count as not working: see results")
+    if diverged := capacity.unscored - capacity.failed:
+        notes.append(f"{diverged} runs diverged and have no score; their points count as not working: see results")
+    if capacity.failed:
+        notes.append(f"{capacity.failed} runs failed ({capacity.failure}), and nothing is known of their points")
     if not capacity.complete:
         notes.append("stopped by its budget before it was sure: the same command goes on from here")
     return [headline, pairs_table(rows), Text(), _by_heads(capacity), *shown_notes(notes), *shown_files(written)]
+
+
+def _one_head(counts: Mapping[str, int]) -> str:
+    """For how many seeds' problems a head that holds every pair is impossible, possible, or neither is known."""
+    seeds = sum(counts.values())
+    words = {
+        "excluded": "impossible at every width, proved, for {} of {} seeds",
+        "held": "possible, certified, for {} of {} seeds, but not found by this training",
+        "undecided": "undecided for {} of {} seeds: `manyheads exclude` takes longer",
+    }
+    told = [words[name].format(count, seeds) for name, count in counts.items() if count]
+    return "; ".join(told) + " (to hold every pair; an F1 below 1 allows errors)"
 
 
 def _runs(capacity: Capacity) -> str:
@@ -90,7 +115,8 @@ def range_rows(found: Threshold) -> list[tuple[str, str]]:
 def _by_heads(capacity: Capacity) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0))
     score = "share exact" if capacity.goal.exact else "mean F1"
-    for heading in ("heads", "smallest D_K", "key width", score, "95 % interval"):
+    interval = "95 % Wilson interval" if capacity.goal.exact else "95 % t-interval, cut at 1"
+    for heading in ("heads", "smallest D_K", "key width", score, interval):
         table.add_column(heading, justify="right", no_wrap=True)
     for heads in sorted({point.heads for point in capacity.curve}):
         table.add_row(str(heads), *_cells(capacity, [point for point in capacity.curve if point.heads == heads]))
@@ -106,7 +132,7 @@ def _cells(capacity: Capacity, points: Sequence[Point]) -> tuple[str, ...]:
         over = max((point.key_budget for point in points if _fails(capacity, point)), default=None)
         return "?" if over is None else f"over {over}", "", "" if best is None else f"{best:.4f}", ""
     (point,) = (point for point in whole if point.key_budget == found.key_budget)
-    low, high = point.interval
+    low, high = capacity.goal.interval(point)
     interval = f"{low:.4f} … {high:.4f}" if capacity.seeds > 1 else ""
     return str(point.key_budget), str(point.key_width), f"{point.mean:.4f}", interval
 
@@ -133,7 +159,7 @@ def shown_problems(found: Sequence[Experiment], goal: Goal) -> list[RenderableTy
     """For each experiment, a row for each problem, then a row for each law."""
     shown: list[RenderableType] = []
     for experiment in found or [Experiment({}, (), ())]:
-        shown += [Text(), Text(experiment.words, style="bold")] if experiment.differs else []
+        shown += [Text(), Text(shown_text(experiment.words), style="bold")] if experiment.differs else []
         shown.append(_problems(experiment.problems, goal))
         if experiment.laws:
             shown += [Text(), _laws(experiment.laws)]
@@ -155,7 +181,7 @@ def _problems(found: Sequence[StoredProblem], goal: Goal) -> Table:
             best.key_budget, _range(best.low, best.high), best.heads, _range(best.heads_low, best.heads_high),
             "?" if problem.bits_per_weight is None else f"{problem.bits_per_weight.value:.3g}",
         )  # fmt: skip
-        table.add_row(*map(str, (*cells, *answer)))
+        table.add_row(*map(shown_text, (*cells, *answer)))
     return table
 
 

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from manyheads.bounds import bits_per_weight
 from manyheads.certificate import Certificate
-from manyheads.cli.render.answer import in_heads, pairs_table
+from manyheads.cli.render.answer import pairs_table
 from manyheads.construct import SmallestConstruction, WidthLimit, WidthTrial
 from manyheads.construct.smallest_construction import DRAWS
 from manyheads.fitting import FitSearchResult, ShapeTrial
@@ -20,6 +20,8 @@ from manyheads.layer.layer import Layer
 from manyheads.problem.graph import Graph
 from manyheads.problem.incoherence import IncoherenceProfile
 from manyheads.problem.problem import Problem
+from manyheads.tables import in_heads
+from manyheads.text import shown_text
 
 COLOURS = {"holds": "bold green", "refuted": "bold red", "not proved": "bold yellow"}
 THRESHOLD_NAMES = {"paper": "the paper's", "best": "the best"}
@@ -27,7 +29,7 @@ THRESHOLD_NAMES = {"paper": "the paper's", "best": "the best"}
 
 def shown_certificate(certificate: Certificate) -> list[RenderableType]:
     """The verdict, and below it its evidence."""
-    headline = Text(f"{certificate.verdict}: {certificate.reason}")
+    headline = Text(shown_text(f"{certificate.verdict}: {certificate.reason}"))
     headline.stylize(COLOURS[certificate.verdict], 0, len(certificate.verdict))
     return [headline, pairs_table(certificate.rows())]
 

@@ -8,7 +8,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+from manyheads.cli.render.answer import say, shown_console
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -21,6 +24,12 @@ LINE_EVERY = 10.0  # seconds between two lines of a log
 BLOCKS = " ▁▂▃▄▅▆▇█"
 
 
+def say_notes(notes: Sequence[str], store: Path) -> None:
+    """Print what a user should know about a store, a line each, on stderr."""
+    for note in notes:
+        say(f"manyheads: {store}: {note}")
+
+
 @contextmanager
 def progress(what: str) -> Iterator[Callable[[int, int], None]]:
     """A callback for `done` of `total` steps of the work inside the `with`."""
@@ -28,10 +37,9 @@ def progress(what: str) -> Iterator[Callable[[int, int], None]]:
         with _lines(what) as line:
             yield lambda done, total: line(f"{done} of {total} ({done / total:.0%})")
         return
-    from rich.console import Console
     from rich.progress import Progress
 
-    bar = Progress(console=Console(stderr=True), transient=True)
+    bar = Progress(console=shown_console(stderr=True), transient=True)
     task, begun = bar.add_task(what), time.monotonic()
 
     def report(done: int, total: int) -> None:
@@ -52,9 +60,7 @@ def status(what: str) -> Iterator[Callable[[str], None]]:
         with _lines(what) as line:
             yield line
         return
-    from rich.console import Console
-
-    with Console(stderr=True).status(what) as spinner:
+    with shown_console(stderr=True).status(what) as spinner:
         yield lambda text: spinner.update(f"{what}: {text}")
 
 
@@ -66,10 +72,9 @@ def watching(goal: Goal) -> Iterator[Callable[[MeasureProgress], None]]:
         with _lines("measure") as line:
             yield lambda watch: line(watch_line(watch, time.monotonic() - begun))
         return
-    from rich.console import Console
     from rich.live import Live
 
-    with Live(console=Console(stderr=True), transient=True, refresh_per_second=8) as live:
+    with Live(console=shown_console(stderr=True), transient=True, refresh_per_second=8) as live:
         yield lambda watch: live.update(watch_table(watch, goal, time.monotonic() - begun))
 
 
@@ -153,7 +158,7 @@ def _lines(what: str) -> Iterator[Callable[[str], None]]:
         nonlocal due
         if time.monotonic() >= due:
             due = time.monotonic() + LINE_EVERY
-            print(f"{what}: {text}", file=sys.stderr, flush=True)
+            say(f"{what}: {text}")
 
     yield line
 

@@ -14,9 +14,21 @@ from manyheads.drawing.capacity import draw_curves
 from manyheads.drawing.style import look, panels
 from manyheads.papers.effort import Scale
 from manyheads.papers.exhibit import Exhibit
-from manyheads.papers.panel import BASE, base, bits_caption, complete, found_thresholds, panel_runs
+from manyheads.papers.exhibits.one_head import beside_failure, trials
+from manyheads.papers.panel import (
+    BASE,
+    Panel,
+    base,
+    bits_caption,
+    complete,
+    found_thresholds,
+    panel_runs,
+    threshold_points,
+)
 from manyheads.papers.rows import Rows
+from manyheads.papers.trial import Work
 from manyheads.papers.verdict import Verdict, judged, missing
+from manyheads.sweep.store.record import Storable
 from manyheads.training import Run
 
 F1_LABEL = "mean test micro-F1"
@@ -65,9 +77,14 @@ def runs(scale: Scale) -> list[Run]:
 # Figure 1
 
 
+def example_runs(scale: Scale) -> list[Storable]:
+    """The runs of the example, and whether one head can hold its problems."""
+    return [*EXAMPLE.runs(scale), *trials([EXAMPLE], scale)]
+
+
 def draw_example(rows: Rows, scale: Scale) -> Figure:
     """F1 against the key budget at m = 256, d_model = 32, a line for each head count."""
-    return draw_curves([(str(EXAMPLE), EXAMPLE.points(rows, scale))], columns=1, label=F1_LABEL)
+    return draw_curves([(_title(EXAMPLE, rows, scale), EXAMPLE.points(rows, scale))], columns=1, label=F1_LABEL)
 
 
 def caption_example(rows: Rows, scale: Scale) -> str:
@@ -76,10 +93,21 @@ def caption_example(rows: Rows, scale: Scale) -> str:
     single = max((point.mean for point in EXAMPLE.points(rows, scale) if point.heads == 1), default=float("nan"))
     return (
         f"m = 256, d_model = 32, {len(EXAMPLE.seeds(scale))} seeds. The mean F1 first reaches 0.99 at "
-        f"D_K = {found.key_budget} with {found.heads} heads; one head gets no further than {single:.3f} here. "
-        f"The paper's threshold is {INFERRED[EXAMPLE.items, EXAMPLE.d_model]} by the likeliest reading of its Table 1, "
-        "with one head below 0.99 throughout."
+        f"D_K = {found.key_budget} with {found.heads} heads; one head gets no further than {single:.3f} here"
+        f"{_beside(rows, scale)}. The paper's threshold is {INFERRED[EXAMPLE.items, EXAMPLE.d_model]} by the likeliest "
+        "reading of its Table 1, with one head below 0.99 throughout."
     )
+
+
+def _title(panel: Panel, rows: Rows, scale: Scale) -> str:
+    """The problem; where one head does not get there by training, whether it could."""
+    found = beside_failure(panel, rows, scale)
+    return f"{panel}\none head: {found.title}" if found else str(panel)
+
+
+def _beside(rows: Rows, scale: Scale) -> str:
+    found = beside_failure(EXAMPLE, rows, scale)
+    return f": {found.words}" if found else ""
 
 
 # Figure 8
@@ -140,21 +168,32 @@ def claims_budgets(rows: Rows, scale: Scale) -> list[Verdict]:
 # Figure 9
 
 
+def grid_runs(scale: Scale) -> list[Storable]:
+    """The base grid, and whether one head can hold its problems."""
+    return [*runs(scale), *trials(BASE, scale)]
+
+
 def draw_grid(rows: Rows, scale: Scale) -> Figure:
     """F1 against the key budget: four rows of three panels, d_model grows to the right and m downwards."""
-    problems = [(str(panel), panel.points(rows, scale)) for panel in complete(BASE, rows, scale)]
+    problems = [(_title(panel, rows, scale), panel.points(rows, scale)) for panel in complete(BASE, rows, scale)]
     return draw_curves(problems, columns=3, label=F1_LABEL)
 
 
 def caption_grid(rows: Rows, scale: Scale) -> str:
     """The number of panels, and the steepness of the curves."""
     widths, shown = _windows(rows, scale), complete(BASE, rows, scale)
+    told = any(beside_failure(panel, rows, scale) for panel in shown)
     if not widths:
         return "No curve reaches F1 = 0.99."
     return (
         f"{len(shown)} of {len(BASE)} problems. From F1 = 0.5 to 0.99 the key budget grows by a factor of "
         f"{np.median(widths):.2f} in the median over the {len(widths)} curves that get there. The paper calls "
         "this a narrow window for every problem and head count, and gives no number."
+        + (
+            " Where one head stays below 0.99, the title says whether it is impossible or was not found."
+            if told
+            else ""
+        )
     )
 
 
@@ -199,16 +238,28 @@ def _crossing(line: list[Point], level: float) -> float | None:
     return None
 
 
+def single_runs(scale: Scale) -> list[Storable]:
+    """The runs that claim 6 needs: one head at the two problems that it names, and whether one head can hold them."""
+    return [*(run for panel in SINGLE for run in _one_head_runs(panel, scale)), *trials(SINGLE, scale)]
+
+
+def _one_head_runs(panel: Panel, scale: Scale) -> list[Run]:
+    return [run for run in panel.runs(scale) if run.heads == 1]
+
+
 def _single(rows: Rows, scale: Scale) -> Verdict:
     says = "a single head does not reach 0.99 within the scanned D_K at (512, 64) and (256, 32)"
     best = {}
-    for panel in complete(SINGLE, rows, scale):
+    for panel in SINGLE:
         line = [point for point in panel.points(rows, scale) if point.heads == 1]
-        best[panel] = max(line, key=lambda point: point.mean)
+        if line and rows.have_all(_one_head_runs(panel, scale)):
+            best[panel] = max(line, key=lambda point: point.mean)
     if len(best) < len(SINGLE):
         return missing("6", says, "one of the two panels was not run")
     measured = "; ".join(
-        f"({p.items}, {p.d_model}): at most {at.mean:.3f}, at D_K = {at.key_budget}" for p, at in best.items()
+        f"({p.items}, {p.d_model}): at most {at.mean:.3f}, at D_K = {at.key_budget}"
+        + (f" ({found.words})" if (found := beside_failure(p, rows, scale)) else "")
+        for p, at in best.items()
     )
     return judged(
         "6", says, measured, all(at.mean < TARGET for at in best.values()), "scanned up to 2.4·m·log2 m/d_model"
@@ -260,7 +311,21 @@ def claims_widths(rows: Rows, scale: Scale) -> list[Verdict]:
     return [judged("2", says, shown, near == len(PAPER_WIDTHS), why)]
 
 
-FIGURE_1 = Exhibit("One problem: F1 over the key budget", EXAMPLE.runs, draw_example, caption_example, claims_grid)
-FIGURE_8 = Exhibit("D_K* over the base grid", runs, draw_budgets, caption_budgets, claims_budgets)
-FIGURE_9 = Exhibit("The base grid: F1 over the key budget", runs, draw_grid, caption_grid, claims_grid)
-TABLE_1 = Exhibit("The width of one head at the threshold", runs, draw_widths, caption_widths, claims_widths)
+BASE_POINTS = threshold_points(BASE)
+WORK: frozenset[Work] = frozenset({"layer", "trial"})
+FIGURE_1 = Exhibit(
+    "One problem: F1 over the key budget", example_runs, draw_example, caption_example, claims_grid, work=WORK
+)
+FIGURE_8 = Exhibit("D_K* over the base grid", runs, draw_budgets, caption_budgets, claims_budgets, points=BASE_POINTS)
+FIGURE_9 = Exhibit(
+    "The base grid: F1 over the key budget",
+    grid_runs,
+    draw_grid,
+    caption_grid,
+    claims_grid,
+    work=WORK,
+    claim_runs={"6": single_runs},
+)
+TABLE_1 = Exhibit(
+    "The width of one head at the threshold", runs, draw_widths, caption_widths, claims_widths, points=BASE_POINTS
+)

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from manyheads.capacity import Regression, regression_through_origin
-from manyheads.drawing.capacity import budget_errors, head_errors
+from manyheads.capacity import Regression, StoredProblem, regression_through_origin
+from manyheads.drawing.capacity import budget_errors, head_errors, mark_points
 from manyheads.drawing.style import BLUE, GREY, ORANGE, SKY, VERMILLION, counting_axis, legend, look, panels
 from manyheads.papers.effort import Scale
 from manyheads.papers.exhibit import Exhibit
-from manyheads.papers.panel import DIAGONAL, THRESHOLDS, Panel, PanelThresholds, found_thresholds, panel_runs
+from manyheads.papers.panel import (
+    DIAGONAL,
+    THRESHOLDS,
+    Panel,
+    PanelThresholds,
+    found_thresholds,
+    panel_runs,
+    threshold_points,
+)
 from manyheads.papers.rows import Rows
 from manyheads.papers.verdict import Verdict, judged, missing
 from manyheads.problem.graph_kinds import PERMUTATION_SLOPE
@@ -78,6 +87,14 @@ def draw_law(rows: Rows, scale: Scale) -> Figure:
         axes.set_ylabel("$D_K^*$")
         legend(axes, loc="upper left")
     return figure
+
+
+def mark_law(figure: Figure, problems: Sequence[StoredProblem], name: str) -> None:
+    """Draw measured D_K* against m'·log2 m/d_model into Figure 3."""
+    shown = [(one.threshold, at) for one in problems if (at := one.measured) is not None]
+    x = [at.relations * math.log2(at.items) / at.d_model for _, at in shown]
+    errors = budget_errors([one for one, _ in shown])
+    mark_points(figure.axes[0], x, [at.key_budget for _, at in shown], errors=errors, label=name)
 
 
 def caption_law(rows: Rows, scale: Scale) -> str:
@@ -165,6 +182,18 @@ def draw_diagonal(rows: Rows, scale: Scale) -> Figure:
     return figure
 
 
+def mark_diagonal(figure: Figure, problems: Sequence[StoredProblem], name: str) -> None:
+    """Draw measured D_K* of problems with m'/d_model = 8 into Figure 4, between its places."""
+    measured = [(one.threshold, at) for one in problems if (at := one.measured) is not None]
+    shown = [(one, at) for one, at in measured if at.relations == at.items == 8 * at.d_model]
+    axes = figure.axes[0]
+    if not shown or not len(axes.get_xticks()):
+        return
+    first = int(axes.get_xticklabels()[0].get_text().split()[0])  # items at place 0; they double from place to place
+    x, errors = [math.log2(at.items / first) for _, at in shown], budget_errors([one for one, _ in shown])
+    mark_points(axes, x, [at.key_budget for _, at in shown], errors=errors, label=name)
+
+
 def caption_diagonal(rows: Rows, scale: Scale) -> str:
     """D_K* and h* of each problem."""
     found = found_thresholds(DIAGONAL, rows, scale)
@@ -239,6 +268,16 @@ def caption_steps(rows: Rows, scale: Scale) -> str:
     )
 
 
-FIGURE_3 = Exhibit("The capacity law", law_runs, draw_law, caption_law, claims_law)
-FIGURE_4 = Exhibit("The diagonal m/d_model = 8", diagonal_runs, draw_diagonal, caption_diagonal, claims_diagonal)
+FIGURE_3 = Exhibit(
+    "The capacity law", law_runs, draw_law, caption_law, claims_law, points=threshold_points(THRESHOLDS), mark=mark_law
+)
+FIGURE_4 = Exhibit(
+    "The diagonal m/d_model = 8",
+    diagonal_runs,
+    draw_diagonal,
+    caption_diagonal,
+    claims_diagonal,
+    points=threshold_points(DIAGONAL),
+    mark=mark_diagonal,
+)
 TABLE_2 = Exhibit("Step limits, and the steps that were made", law_runs, draw_steps, caption_steps)

@@ -55,9 +55,14 @@ class SplitClock(Trial):
         """A slice for each head count and round, and two more to warm up."""
         return len(self.splits) * (self.rounds + 2) * SLICE
 
+    @property
+    def needs_torch(self) -> bool:
+        """Whether torch is timed, not the kernel."""
+        return self.channel == "torch"
+
     def refusal(self) -> str | None:
         """Torch may not be installed, and the kernel has no step that computes scores only."""
-        if self.channel == "torch" and find_spec("torch") is None:
+        if self.needs_torch and find_spec("torch") is None:
             return "torch is not installed: install manyheads[torch]"
         if self.channel == "kernel" and self.work == "scores":
             return "the kernel is timed by whole training steps only"

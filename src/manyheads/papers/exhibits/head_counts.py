@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from matplotlib.figure import Figure
 
-from manyheads.capacity import Regression, Threshold, affine_regression
-from manyheads.drawing.capacity import head_errors
+from manyheads.capacity import Regression, StoredProblem, Threshold, affine_regression
+from manyheads.drawing.capacity import head_errors, mark_points
 from manyheads.drawing.style import BLUE, GREEN, GREY, VERMILLION, legend, look, panels, power_axis
 from manyheads.papers.effort import Scale
 from manyheads.papers.exhibit import Exhibit
-from manyheads.papers.panel import BASE, HEADS, REGULAR, THRESHOLDS, PanelThresholds, found_thresholds, panel_runs
+from manyheads.papers.panel import (
+    BASE,
+    HEADS,
+    REGULAR,
+    THRESHOLDS,
+    PanelThresholds,
+    found_thresholds,
+    panel_runs,
+    threshold_points,
+)
 from manyheads.papers.rows import Rows
 from manyheads.papers.verdict import Verdict, judged, missing
 from manyheads.training import Run
@@ -124,6 +135,13 @@ def draw_by_compression(rows: Rows, scale: Scale) -> Figure:
     return figure
 
 
+def mark_compression(figure: Figure, problems: Sequence[StoredProblem], name: str) -> None:
+    """Draw measured h* against m'/d_model into Figure 10."""
+    shown = [(one.threshold, at) for one in problems if (at := one.measured) is not None]
+    x, y = [at.relations / at.d_model for _, at in shown], [at.heads for _, at in shown]
+    mark_points(figure.axes[0], x, y, errors=head_errors([one for one, _ in shown]), label=name)
+
+
 def caption_by_compression(rows: Rows, scale: Scale) -> str:
     """The fit, with its interval."""
     found = found_thresholds(THRESHOLDS, rows, scale)
@@ -222,7 +240,12 @@ def claims_by_degree(rows: Rows, scale: Scale) -> list[Verdict]:
 
 
 FIGURE_2 = Exhibit(
-    "The head count that needs the smallest key budget", base_runs, draw_by_items, caption_by_items, claims_by_items
+    "The head count that needs the smallest key budget",
+    base_runs,
+    draw_by_items,
+    caption_by_items,
+    claims_by_items,
+    points=threshold_points(BASE),
 )
 FIGURE_10 = Exhibit(
     "Head count against compression",
@@ -230,5 +253,14 @@ FIGURE_10 = Exhibit(
     draw_by_compression,
     caption_by_compression,
     claims_by_compression,
+    points=threshold_points(THRESHOLDS),
+    mark=mark_compression,
 )
-FIGURE_13 = Exhibit("Head count against density", degree_runs, draw_by_degree, caption_by_degree, claims_by_degree)
+FIGURE_13 = Exhibit(
+    "Head count against density",
+    degree_runs,
+    draw_by_degree,
+    caption_by_degree,
+    claims_by_degree,
+    points=threshold_points(REGULAR),
+)

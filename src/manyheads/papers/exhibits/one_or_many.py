@@ -16,13 +16,10 @@ from manyheads.papers.exhibit import Exhibit
 from manyheads.papers.exhibits.softmax_trials import NeededWidth
 from manyheads.papers.rows import Rows
 
-D_MODEL = 256
-SIZES = (32, 64, 128, 256, 512, 1024)
-HEADS = (1, 2, 4, 8, 16)
+D_MODEL, SIZES, HEADS = 256, (32, 64, 128, 256, 512, 1024), (1, 2, 4, 8, 16)
 RULES = (MAX, SOFTMAX)
 CONTEXT, CONTEXTS = 32, 30
-DRAWS, QUICK_DRAWS = 5, 2
-PAPER_SEEDS = 2
+DRAWS, QUICK_DRAWS, PAPER_SEEDS = 5, 2, 2
 BUDGET_PER_ITEM = 16  # a search ends at a key budget of this many times m
 
 

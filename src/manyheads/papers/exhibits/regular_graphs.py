@@ -25,6 +25,7 @@ from manyheads.papers.panel import (
     complete,
     found_thresholds,
     panel_runs,
+    threshold_points,
 )
 from manyheads.papers.rows import Rows
 from manyheads.papers.verdict import Verdict, judged, missing
@@ -290,6 +291,7 @@ FIGURE_12 = Exhibit(
     draw_degree_law,
     caption_degree_law,
     claims_degree_law,
+    points=threshold_points(REGULAR),
 )
 BOUNDS_GAP = Exhibit(
     "Regular graphs between the construction and the lower bound", runs, draw_gap, caption_gap, claims_gap

@@ -1,114 +1,32 @@
-"""Store: one SQLite file that keeps every result, its schema, and the lock that lets one process write at a time."""
+"""Store: one SQLite file that keeps every result."""
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
-import platform
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 
-from manyheads.errors import InputError
+from manyheads.errors import InputError, path_of
+from manyheads.sweep.store.integrity import (
+    APPLICATION_ID,
+    VERSION,
+    DamagedRow,
+    Findings,
+    examine,
+    repair,
+    row_checksum,
+    row_fault,
+    upgrade,
+)
+from manyheads.sweep.store.lock import WriterLock, refuse_foreign_journal
 from manyheads.sweep.store.record import COLUMNS, FINISHED, Record
 
-APPLICATION_ID = 0x6D686472  # "mhdr" in the file's header: this SQLite file is a manyheads store
-
-# SQLite itself computes the columns that plain SQL filters by from the JSON of run and scores: the two agree always.
-MIGRATIONS: tuple[str, ...] = (
-    """
-    CREATE TABLE results (
-        id           TEXT NOT NULL,     -- 16 hexadecimal digits of the SHA-256 of `run`
-        kind         TEXT NOT NULL,     -- layer, block, retrieval, or a kind of trial
-        engine       TEXT NOT NULL,     -- native, reference, folded-DEVICE or python
-        status       TEXT NOT NULL,     -- converged, limit, diverged, timeout, cancelled, failed, quarantined
-        run          TEXT NOT NULL,     -- JSON: every field of the run, defaults resolved
-        scores       TEXT NOT NULL,     -- JSON: the scores by name; null where one could not be measured
-        items        INTEGER GENERATED ALWAYS AS (json_extract(run, '$.items')) STORED,
-        d_model      INTEGER GENERATED ALWAYS AS (json_extract(run, '$.d_model')) STORED,
-        heads        INTEGER GENERATED ALWAYS AS (json_extract(run, '$.heads')) STORED,
-        key_width    INTEGER GENERATED ALWAYS AS (json_extract(run, '$.key_width')) STORED,
-        key_budget   INTEGER GENERATED ALWAYS AS (heads * key_width) STORED,
-        seed         INTEGER GENERATED ALWAYS AS (json_extract(run, '$.seed')) STORED,
-        graph        TEXT GENERATED ALWAYS AS (json_extract(run, '$.graph')) STORED,
-        degree       INTEGER GENERATED ALWAYS AS (json_extract(run, '$.degree')) STORED,
-        embedding    TEXT GENERATED ALWAYS AS (json_extract(run, '$.embedding')) STORED,
-        rule         TEXT GENERATED ALWAYS AS (json_extract(run, '$.rule')) STORED,
-        objective    TEXT GENERATED ALWAYS AS (json_extract(run, '$.objective')) STORED,
-        micro_f1     REAL GENERATED ALWAYS AS (json_extract(scores, '$.micro_f1')) STORED,         -- on the test set
-        mse          REAL GENERATED ALWAYS AS (json_extract(scores, '$.mse')) STORED,              -- value channel
-        exact_errors INTEGER GENERATED ALWAYS AS (json_extract(scores, '$.exact_errors')) STORED,  -- among all items²
-        margin       REAL GENERATED ALWAYS AS (json_extract(scores, '$.margin')) STORED,           -- the certificate's
-        steps        INTEGER,           -- optimiser steps made
-        seconds      REAL,              -- wall time of the run
-        error        TEXT,              -- the reason, if the run failed
-        attempts     INTEGER NOT NULL,  -- how often the run was started
-        version      TEXT NOT NULL,     -- of manyheads
-        machine      TEXT NOT NULL,     -- JSON: processor, cores, system, compiler, versions
-        recorded     TEXT NOT NULL,     -- UTC, ISO 8601
-        curve        TEXT NOT NULL,     -- JSON: the validation checks, [step, score, loss] each
-        PRIMARY KEY (id, engine)
-    ) STRICT;
-    """,
-    # everything that results are filtered and ordered by, so that neither reads the rows themselves
-    """
-    CREATE INDEX results_by_problem ON results (
-        items, d_model, graph, degree, rule, heads, key_width, seed, engine, status, kind, key_budget
-    );
-    """,
-)
-
-VERSION = len(MIGRATIONS)
-
-
-@dataclass(frozen=True)
-class WriterLock:
-    """An open, locked file beside the store; its text names the holder."""
-
-    descriptor: int
-
-    @classmethod
-    def acquire(cls, store: Path) -> WriterLock:
-        """Take the lock.
-
-        Raises:
-            InputError: Another process has the lock; the message names it.
-        """
-        path = store.with_name(store.name + ".lock")
-        try:
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        except OSError as error:
-            raise InputError(f"the store {store} cannot be written: {error.strerror}") from None
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            holder = _holder(descriptor)
-            os.close(descriptor)
-            raise InputError(f"the store {store} is being written by {holder}: wait for it or stop it") from None
-        os.ftruncate(descriptor, 0)
-        note = {"pid": os.getpid(), "host": platform.node(), "since": datetime.now(UTC).isoformat(timespec="seconds")}
-        os.pwrite(descriptor, json.dumps(note).encode(), 0)
-        return cls(descriptor)
-
-    def release(self) -> None:
-        """Release the lock. The file stays: a next writer may have opened it already."""
-        os.close(self.descriptor)
-
-
-def _holder(descriptor: int) -> str:
-    try:
-        note = json.loads(os.pread(descriptor, 4096, 0))
-        return f"process {note['pid']} on {note['host']} since {note['since']}"
-    except (ValueError, KeyError, TypeError):  # the holder has just started and not yet written its name
-        return "another process"
-
-
 SQLITE_HEADER = b"SQLite format 3\0"
+NAMED = 3  # damaged rows that a note names
 PATIENCE = 60.0  # seconds that a writer waits for readers, and a reader for the writer
 FILTERS = (
     "kind",
@@ -130,17 +48,64 @@ class StoreError(InputError):
     """The store cannot be used; its file is unchanged."""
 
 
-class Store:
-    """Results by run and engine. Open it with `Store.write` (one at a time) or `Store.read` (any number)."""
+class DamagedStoreError(StoreError):
+    """The file is a store, but so damaged that its rows cannot be told apart."""
 
-    def __init__(self, path: Path, connection: sqlite3.Connection, lock: WriterLock | None) -> None:
+
+@dataclass(frozen=True)
+class StoreState:
+    """What was found when a store was opened. Every opening checks SQLite's structure and proves every row.
+
+    Attributes:
+        rows: How many rows were proved.
+        damaged: The rows that could not be proved. They are no results: a sweep trains their runs again.
+        faults: What SQLite said about the structure of the file; the indexes were rebuilt.
+        before: The schema version of an older store that was brought up to date; None for a current store.
+    """
+
+    rows: int = 0
+    damaged: tuple[DamagedRow, ...] = ()
+    faults: tuple[str, ...] = ()
+    before: int | None = None
+
+    @property
+    def notes(self) -> list[str]:
+        """A sentence for everything that a user should know."""
+        notes = []
+        if self.before:
+            notes.append(
+                f"the store was of schema {self.before}: it was brought up to {VERSION}, with a checksum a row"
+            )
+        if self.faults:
+            notes.append(f"the file was damaged ({self.faults[0]}); the rows that are used are proved")
+        if self.damaged:
+            few, more = self.damaged[:NAMED], len(self.damaged) - NAMED
+            names = ", ".join(map(str, few)) + (f" and {more} more" if more > 0 else "")
+            notes.append(f"damaged rows, set aside and not counted: {names}; their runs are trained again")
+        return notes
+
+
+class Store:
+    """Results by run and engine. Open it with `Store.write` (one at a time) or `Store.read` (any number).
+
+    Attributes:
+        path: The file.
+        state: What was found when it was opened.
+    """
+
+    def __init__(
+        self, path: Path, connection: sqlite3.Connection, lock: WriterLock | None, state: StoreState | None = None
+    ) -> None:
         self.path = path
+        self.state = state or StoreState()
         self._connection = connection
         self._lock = lock
 
     @classmethod
-    def write(cls, path: Path) -> Store:
+    def write(cls, path: str | Path) -> Store:
         """Open a store for writing. The file is created if it does not exist, and upgraded if it is older.
+
+        Rows that are not as they were written are set aside, into the table `damaged`.
 
         Args:
             path: The file.
@@ -149,10 +114,15 @@ class Store:
             The store, locked for this process.
 
         Raises:
-            StoreError: The file is no store, is newer than this software, or another process writes to it.
+            InputError: The file is no store, is newer than this software, cannot be written, or is too damaged to be
+                repaired; or another process writes to it.
         """
-        if path.exists():
+        path = path_of(path)
+        with _reported(path):
+            exists = path.exists()
+        if exists:
             _version(path)
+        refuse_foreign_journal(path)
         lock = WriterLock.acquire(path)
         try:
             with _reported(path):
@@ -160,51 +130,68 @@ class Store:
                 try:
                     connection.execute("PRAGMA journal_mode = DELETE")
                     connection.execute("PRAGMA synchronous = FULL")
-                    _upgrade(connection)
+                    lock.check_same()
+                    before = upgrade(connection)
+                    found = examine(connection, thorough=before is not None)
+                    if not found.is_sound:
+                        repair(connection, found)
                 except BaseException:
                     connection.close()
                     raise
         except BaseException:
-            lock.release()
+            lock.abandon()
             raise
-        return cls(path, connection, lock)
+        return cls(path, connection, lock, _state(found, before))
 
     @classmethod
     def temporary(cls) -> Store:
         """A store in memory. Its results are lost when it is closed."""
         # the sweep reads and writes from the thread that made it
         connection = sqlite3.connect(":memory:", isolation_level=None)
-        _upgrade(connection)
+        upgrade(connection)
         return cls(Path(":memory:"), connection, None)
 
     @classmethod
-    def read(cls, path: Path) -> Store:
-        """Open a store for reading only. An older store is upgraded in memory; its file does not change.
+    def read(cls, path: str | Path, *, thorough: bool = False) -> Store:
+        """Open a store for reading only. Its file does not change.
+
+        An older store is upgraded, and damaged rows are set aside, in a temporary copy.
 
         Args:
             path: The file.
+            thorough: Whether to check also what the checksums prove already, and the columns that SQLite computes.
 
         Returns:
             The store.
 
         Raises:
-            StoreError: There is no such file, or it is no store.
+            StoreError: There is no such file, or it is no store, or it is too damaged to be read.
         """
-        if not path.exists():
-            raise StoreError(f"there is no store at {path}")
-        version = _version(path)
+        path = path_of(path)
+        with _reported(path):
+            if not path.exists():
+                raise StoreError(f"there is no store at {path}")
+        _version(path)
+        refuse_foreign_journal(path)
         with _reported(path):
             # not mode=ro: only a connection that may write can undo the unfinished work of a killed writer
             uri = f"{path.resolve().as_uri()}?mode=rw"
             connection = sqlite3.connect(uri, uri=True, timeout=PATIENCE, isolation_level=None)
-            if version < VERSION:
-                copy = sqlite3.connect(":memory:", isolation_level=None)
-                connection.backup(copy)
+            try:
+                before = None
+                # not the version in the header: a writer that was killed while it made the store is undone only now
+                if connection.execute("PRAGMA user_version").fetchone() < (VERSION,):
+                    connection = _copy(connection)
+                    before = upgrade(connection)
+                found = examine(connection, thorough=thorough or before is not None)
+                if not found.is_sound:
+                    connection = _copy(connection)
+                    repair(connection, found)
+                connection.execute("PRAGMA query_only = ON")
+            except BaseException:
                 connection.close()
-                connection = copy
-                _upgrade(connection)
-            connection.execute("PRAGMA query_only = ON")
-        return cls(path, connection, None)
+                raise
+        return cls(path, connection, None, _state(found, before))
 
     def add(self, records: Iterable[Record]) -> None:
         """Store these records, all or none, and return when they are on the disk.
@@ -213,17 +200,24 @@ class Store:
 
         Args:
             records: The records.
+
+        Raises:
+            StoreError: A score is out of its range, an id is not that of its run, or the store cannot be written.
         """
-        places = ", ".join("?" for _ in COLUMNS)
-        updates = ", ".join(f"{name} = excluded.{name}" for name in COLUMNS if name not in ("id", "engine"))
+        names = (*COLUMNS, "checksum")
+        places = ", ".join("?" for _ in names)
+        updates = ", ".join(f"{name} = excluded.{name}" for name in names if name not in ("id", "engine"))
         finished = ", ".join(f"'{status}'" for status in sorted(FINISHED))
         statement = (
-            f"INSERT INTO results ({', '.join(COLUMNS)}) VALUES ({places}) "
+            f"INSERT INTO results ({', '.join(names)}) VALUES ({places}) "
             f"ON CONFLICT (id, engine) DO UPDATE SET {updates} WHERE results.status NOT IN ({finished})"
         )
         rows = [record.columns() for record in records]
+        for row in rows:
+            if (fault := row_fault(row)) is not None:
+                raise StoreError(f"the result of the run {row[0]} cannot be stored: {fault}")
         with _reported(self.path), self._transaction():
-            self._connection.executemany(statement, rows)
+            self._connection.executemany(statement, [(*row, row_checksum(row)) for row in rows])
 
     def records(
         self, where: Mapping[str, str | int] | None = None, *, ids: Sequence[str] | None = None, limit: int = -1
@@ -262,6 +256,12 @@ class Store:
         query = "SELECT status, count(*) FROM results GROUP BY status ORDER BY status"
         with _reported(self.path):
             return dict(self._connection.execute(query))
+
+    def set_aside(self) -> int:
+        """How many damaged rows the store keeps in its table `damaged`."""
+        with _reported(self.path):
+            (count,) = self._connection.execute("SELECT count(*) FROM damaged").fetchone()
+        return int(count)
 
     def close(self) -> None:
         """Close the file and release the lock."""
@@ -316,15 +316,19 @@ def _version(path: Path) -> int:
     return version
 
 
-def _upgrade(connection: sqlite3.Connection) -> None:
-    """Run the missing migrations, each with its version number in one transaction."""
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    for number in range(version + 1, VERSION + 1):
-        connection.execute("BEGIN IMMEDIATE")
-        connection.execute(MIGRATIONS[number - 1])
-        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        connection.execute(f"PRAGMA user_version = {number}")
-        connection.execute("COMMIT")
+def _state(found: Findings, before: int | None) -> StoreState:
+    damaged = tuple(found.damaged.values())
+    return StoreState(found.rows - len(damaged), damaged, found.faults, before)
+
+
+def _copy(connection: sqlite3.Connection) -> sqlite3.Connection:
+    """A temporary copy, gone once it is closed; the given connection is closed."""
+    copy = sqlite3.connect("", isolation_level=None)
+    try:
+        connection.backup(copy)
+    finally:
+        connection.close()
+    return copy
 
 
 @contextmanager
@@ -332,7 +336,13 @@ def _reported(path: Path) -> Iterator[None]:
     """Turn an error of SQLite or the disk into one sentence."""
     try:
         yield
-    except sqlite3.Error as error:
+    except sqlite3.OperationalError as error:  # locked, read-only, disk full
         raise StoreError(f"the store {path} cannot be used: {error}") from error
+    except sqlite3.Error as error:
+        raise DamagedStoreError(f"the store {path} cannot be used: {error}") from error
     except OSError as error:
         raise StoreError(f"the store {path} cannot be used: {error.strerror}") from error
+    except UnicodeError as error:  # the schema, or a message of SQLite about it, is no text
+        raise DamagedStoreError(f"the store {path} cannot be used: its schema is damaged") from error
+    except OverflowError as error:
+        raise StoreError(f"the store {path} holds no number as large as that") from error

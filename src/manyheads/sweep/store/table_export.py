@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -13,22 +13,38 @@ from typing import Any
 from manyheads.errors import InputError
 from manyheads.files.atomic_files import write_whole
 from manyheads.sweep.store.record import Record
+from manyheads.text import cell_text
 
 ENDINGS = (".csv", ".jsonl", ".parquet")
 
 
 def as_row(record: Record) -> dict[str, object]:
     """The run's fields, the scores and all other columns in one row; a missing value is None."""
-    run: dict[str, Any] = dict(record.run)
+    rest = {name: value for name, value in asdict(record).items() if name not in ("run", "scores", "curve")}
+    return run_columns(record.run) | dict(record.scores) | rest
+
+
+def run_columns(fields: Mapping[str, object]) -> dict[str, object]:
+    """A run's fields as columns, with its D_K; `steps` is the column of the steps made, so the limit has its own."""
+    run: dict[str, Any] = dict(fields)
     if "heads" in run and "key_width" in run:
         run["key_budget"] = run["heads"] * run["key_width"]
-    rest = {name: value for name, value in asdict(record).items() if name not in ("run", "scores", "curve")}
-    return run | dict(record.scores) | rest
+    if "steps" in run:
+        run["step_limit"] = run.pop("steps")
+    return run
 
 
-def export(records: Sequence[Record], path: Path, *, force: bool) -> None:
-    """Write all records or none. The ending of the file decides the format."""
-    rows = [as_row(record) for record in records]
+def export(rows: Sequence[Mapping[str, object]], path: Path, *, force: bool) -> None:
+    """Write all rows or none. The ending of the file decides the format.
+
+    Args:
+        rows: One mapping from column to value each; a row may lack columns that other rows have.
+        path: A file .csv, .jsonl or .parquet.
+        force: Whether an existing file is replaced.
+
+    Raises:
+        InputError: The ending is another one, the file exists, it cannot be written, or pyarrow is missing.
+    """
     match path.suffix:
         case ".csv":
             write_whole(path, _csv(rows).encode(), force=force)
@@ -40,20 +56,23 @@ def export(records: Sequence[Record], path: Path, *, force: bool) -> None:
             raise InputError(f"results are exported as {', '.join(ENDINGS)}, not as {other or 'a file without ending'}")
 
 
-def _names(rows: Sequence[dict[str, object]]) -> list[str]:
+def _names(rows: Sequence[Mapping[str, object]]) -> list[str]:
     """Every column of any row: runs of another kind have other fields."""
     return list(dict.fromkeys(name for row in rows for name in row))
 
 
-def _csv(rows: Sequence[dict[str, object]]) -> str:
+def _csv(rows: Sequence[Mapping[str, object]]) -> str:
     text = io.StringIO()
-    writer = csv.DictWriter(text, fieldnames=_names(rows), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
+    names = _names(rows)
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(map(cell_text, names))
+    writer.writerows(
+        [cell_text(cell) if isinstance(cell := row.get(name), str) else cell for name in names] for row in rows
+    )
     return text.getvalue()
 
 
-def _parquet(rows: Sequence[dict[str, object]]) -> bytes:
+def _parquet(rows: Sequence[Mapping[str, object]]) -> bytes:
     try:
         import pyarrow as pa
         from pyarrow import parquet

@@ -1,0 +1,114 @@
+"""Exclusions that a few pairs alone prove, in exact fractions.
+
+Some exclusions have no M without zeros: a form separates some pairs and puts all others on the threshold. Then a few
+pairs alone prove the exclusion: by Carathéodory's theorem at most d_model² + 2.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+from jaxtyping import Float, Float64
+from numpy import ndarray
+
+from manyheads.problem.graph import Graph
+from manyheads.problem.problem import Problem
+
+MOST_PAIRS = 102  # of a proof by few pairs: fractions of more take minutes
+SMALL = 128  # items, up to which a proof by few pairs is looked for
+
+
+def few_pairs_prove(
+    graph: Graph, rows: Float[ndarray, "items d_model"], matrix: Float64[ndarray, "items items"]
+) -> bool:
+    """Whether numbers on the pairs where M is not zero, in exact fractions, prove the exclusion.
+
+    The numbers solve Σ M_ij·(x_i⊗x_j) = 0 and ΣM = 0. They are a proof if the solution is unique but for a factor, and
+    has the signs of a proof on every one of these pairs. M must have these signs too; its numbers are not used.
+    """
+    sources, targets = np.nonzero(matrix)
+    related = graph.adjacency()[sources, targets]
+    if not 0 < len(sources) <= MOST_PAIRS or not np.array_equal(matrix[sources, targets] > 0, related):
+        return False
+    ends = set(sources.tolist()) | set(targets.tolist())
+    x = {item: [Fraction(float(number)) for number in rows[item]] for item in ends}
+    columns = [
+        [*(a * b for a in x[i] for b in x[j]), Fraction(1)]
+        for i, j in zip(sources.tolist(), targets.tolist(), strict=True)
+    ]
+    solution = _null_vector([list(equation) for equation in zip(*columns, strict=True)])
+    if solution is None:
+        return False
+    signs = {number > 0 if relation else number < 0 for number, relation in zip(solution, related, strict=True)}
+    return 0 not in solution and len(signs) == 1
+
+
+def twin_pairs(problem: Problem) -> Float64[ndarray, "items items"] | None:
+    """The proof with two entries: two items with the same row, and a third that is related to one of them only."""
+    _, first, place = np.unique(problem.rows, axis=0, return_index=True, return_inverse=True)
+    twins = np.flatnonzero(first[place.ravel()] != np.arange(problem.items))
+    if not len(twins):
+        return None
+    related, originals = problem.graph.adjacency(), first[place.ravel()[twins]]
+    for one, flip in ((related, False), (related.T, True)):
+        differing = np.argwhere(one[twins] != one[originals])
+        if len(differing):
+            at, third = differing[0]
+            matrix = np.zeros(related.shape)
+            matrix[[twins[at], originals[at]], third] = np.where(one[[twins[at], originals[at]], third], 1.0, -1.0)
+            matrix = matrix.T.copy() if flip else matrix
+            return matrix if few_pairs_prove(problem.graph, problem.rows, matrix) else None
+    return None
+
+
+def _null_vector(equations: list[list[Fraction]]) -> list[Fraction] | None:
+    """The solution of homogeneous equations that is unique but for a factor, by elimination; None where it is not."""
+    width, pivots, row = len(equations[0]), [], 0
+    for column in range(width):
+        best = next((k for k in range(row, len(equations)) if equations[k][column]), None)
+        if best is None:
+            continue
+        equations[row], equations[best] = equations[best], equations[row]
+        pivot = equations[row][column]
+        equations[row] = [value / pivot for value in equations[row]]
+        for k, equation in enumerate(equations):
+            if k != row and equation[column]:
+                factor = equation[column]
+                equations[k] = [a - factor * b for a, b in zip(equation, equations[row], strict=True)]
+        pivots.append(column)
+        row += 1
+        if row == len(equations):
+            break
+    free = [column for column in range(width) if column not in pivots]
+    if len(free) != 1:
+        return None
+    solution = [Fraction(0)] * width
+    solution[free[0]] = Fraction(1)
+    for equation, column in zip(equations, pivots, strict=False):
+        solution[column] = -equation[free[0]]
+    return solution
+
+
+def few_pairs(problem: Problem) -> Float64[ndarray, "items items"] | None:
+    """A matrix with few entries that nearly proves an exclusion: a corner of the proofs, by a linear programme.
+
+    None where the problem is too large for fractions, or the programme finds no proof.
+    """
+    items, d_model = problem.items, problem.d_model
+    if d_model**2 + 2 > MOST_PAIRS or items > SMALL:
+        return None
+    from scipy.optimize import linprog  # takes long to import
+
+    x = problem.rows.astype(np.float64)
+    signs = np.where(problem.graph.adjacency(), 1.0, -1.0).ravel()
+    forms = np.einsum("ia,jb->abij", x, x).reshape(d_model**2, -1) * signs
+    equations = np.vstack([forms, signs, np.ones(items**2)])
+    wanted = np.zeros(len(equations))
+    wanted[-1] = 1
+    # a random cost has one corner as its only best solution
+    cost = np.random.default_rng(0).random(items**2)
+    found = linprog(cost, A_eq=equations, b_eq=wanted, method="highs-ds")
+    if found.x is None:
+        return None
+    return np.where(found.x > 1e-9, found.x * signs, 0.0).reshape(items, items)

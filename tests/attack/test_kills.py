@@ -1,0 +1,34 @@
+"""A short dose of the attack on processes; `python -m attack.kills 1000 --dask 100` is the long one."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_a_measurement_that_is_killed_again_and_again_has_the_same_answer_and_rows() -> None:
+    pytest.importorskip("distributed")
+    search = os.pathsep.join([str(ROOT), str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, "-m", "attack.kills", "12", "--dask", "1"],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": search},
+        timeout=300,
+    )
+    assert done.stdout, done.stderr
+    found = json.loads(done.stdout)
+    assert found["failures"] == []
+    assert done.returncode == 0
+    assert (
+        sum(found["counts"][name] for name in ("SIGKILL", "SIGTERM", "SIGINT", "SIGHUP") if name in found["counts"])
+        >= 11
+    )
+    assert found["counts"]["dask scheduler"] == 1  # its end is one line

@@ -1,0 +1,146 @@
+"""The page on one head: its rows are complete and can be decided again, its picture shows them, its bound is sound."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+
+from manyheads import exclude, gaussian, permutation_graph
+from manyheads.problem.problem import Problem
+from tools.pages import rows as rows_module
+from tools.pages.catalogue import Settings
+from tools.pages.one_head import measurement
+from tools.pages.one_head.measurement import FAMILIES, SIZES, Place, around, gaussian_problem
+from tools.pages.one_head.pictures import draw_transition
+from tools.pages.one_head.several_heads import miss_shares, missed_row
+from tools.pages.one_head.text import page, transitions
+from tools.pages.rows import matching, read_rows, read_tables
+
+
+@pytest.fixture(scope="module")
+def rows() -> list[dict[str, Any]]:
+    return read_rows("one-head")
+
+
+def test_every_dimension_around_every_transition_is_decided(rows: list[dict[str, Any]]) -> None:
+    places = {(one.family, one.items, one.seed): one for one in transitions(rows)}
+    for key in ((family, items, seed) for family in FAMILIES for items in SIZES for seed in range(5)):
+        one = places[key]
+        own = matching(rows, family=one.family, items=one.items, seed=one.seed)
+        found = sorted(row["d_model"] for row in own)
+        low, high = min(one.excluded, one.held), max(one.excluded, one.held)
+        assert found == list(range(found[0], found[-1] + 1))
+        assert found[0] <= low - 1
+        assert found[-1] >= high + 1
+
+
+def test_stored_rows_can_be_decided_again(rows: list[dict[str, Any]]) -> None:
+    for family in FAMILIES:
+        for row in matching(rows, family=family, items=64, seed=1):
+            answer = exclude(gaussian_problem(family, 64)(row["d_model"], 1), workers=1)
+            assert answer.verdict == row["verdict"]
+            assert (answer.share is None) == (row["share"] is None)
+
+
+def walk(decide: Callable[[int], str], start: float) -> list[int]:
+    """The dimensions in the order in which they are decided; none is asked for before it was decided."""
+    order: list[int] = []
+
+    def known(d_model: int) -> str:
+        assert d_model in order
+        return decide(d_model)
+
+    for d_model in around(start, known):
+        order.append(d_model)
+    return order
+
+
+def test_the_search_goes_from_the_law_to_both_sides() -> None:
+    assert sorted(set(walk(lambda d: "held" if d > 16 else "excluded", 17.2))) == list(range(14, 20))
+    assert sorted(set(walk(lambda d: "held" if d > 12 else "excluded", 17.2))) == [*range(10, 18)]
+    names = {15: "excluded", 16: "undecided", 17: "undecided", 18: "held"}
+    assert sorted(set(walk(lambda d: names.get(d, "excluded" if d < 15 else "held"), 17.2))) == list(range(13, 21))
+
+
+def test_it_continues_and_searches_again_what_was_undecided(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measurement, "DATA", tmp_path)
+    monkeypatch.setattr(rows_module, "DATA", tmp_path)
+    monkeypatch.setattr(measurement, "commit", lambda: "abc")
+    monkeypatch.setattr(measurement, "MISSED", ((16, 4),))
+    monkeypatch.setattr(measurement, "PLACES", (Place("permutation", "permutation", 16, seeds=1),))
+    measurement.measure(Settings())
+    first = read_rows("one-head")
+    assert {row["verdict"] for row in first} == {"excluded", "held"}
+    measurement.measure(Settings())
+    assert read_rows("one-head") == first  # seconds included: nothing was decided again
+    rows_module.write_rows("one-head", [*first[1:], first[0] | {"verdict": "undecided"}])
+    measurement.measure(Settings())
+    again = read_rows("one-head")
+    assert again[:-1] == first[1:]
+    assert again[-1]["verdict"] == first[0]["verdict"]
+    assert read_rows("one-head-missed")[0]["missed"] > 1
+
+
+def test_the_page_calls_a_gap_of_two_dimensions_undecided(rows: list[dict[str, Any]]) -> None:
+    made_up = [
+        rows[0] | {"items": 64, "seed": 9, "d_model": d, "verdict": verdict, "share": 0.1}
+        for d, verdict in ((15, "excluded"), (16, "undecided"), (17, "held"))
+    ]
+    (one,) = transitions(made_up)
+    assert (one.excluded, one.held, one.undecided, one.decided) == (15, 17, (16,), False)
+    tables = read_tables(("one-head-missed", "one-head-machine"))
+    text = page({**tables, "one-head": [*matching(rows, family="permutation", items=64, seed=0), *made_up]})
+    assert "| permutation | 64 | 17.2 | 15 to 16 | 17 | 1 of 2 |" in text
+    assert "Undecided: permutation (64, 16), seed 9." in text
+
+
+def test_the_picture_shows_every_decision(rows: list[dict[str, Any]]) -> None:
+    left, right = draw_transition(rows).axes
+    shown = {str(dots.get_label()): len(np.asarray(dots.get_offsets())) for dots in right.collections}
+    for verdict in ("excluded", "held", "undecided"):
+        assert shown[verdict] == sum(row["family"] != "wordnet" for row in matching(rows, verdict=verdict))
+    places = {(one.family, one.items) for one in transitions(rows)}
+    assert sum(len(bar[0].get_xdata()) for bar in left.containers) == len(places)
+
+
+def most_held(problem: Problem) -> int:
+    """The most relations that one form holds while it rejects all other pairs, by trying every set of relations."""
+    x, related = problem.rows.astype(np.float64), problem.graph.adjacency()
+    pairs = np.concatenate(
+        [np.einsum("ia,jb->ijab", x, x).reshape(*related.shape, -1), -np.ones((*related.shape, 1))], axis=2
+    )
+    relations, others = pairs[related], pairs[~related]
+    for count in range(len(relations), 0, -1):
+        for chosen in combinations(range(len(relations)), count):
+            conditions = np.vstack([others, -relations[list(chosen)]])
+            limits = -np.ones(len(conditions))
+            if linprog(np.zeros(pairs.shape[2]), conditions, limits, bounds=(None, None)).status == 0:
+                return count
+    return 0
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_head_holds_more_relations_than_the_bound_says(seed: int) -> None:
+    problem = Problem(permutation_graph(8, seed=seed), gaussian(8, 2, seed=seed))
+    row = missed_row(problem)
+    assert row["missed"] > 1
+    assert most_held(problem) <= 8 - row["missed"]
+    assert row["heads"] == 2
+
+
+def test_a_graph_that_one_head_holds_has_no_such_bound() -> None:
+    with pytest.raises(ValueError, match="one head is not excluded"):
+        missed_row(Problem(permutation_graph(8, seed=0), gaussian(8, 7, seed=0)))
+
+
+def test_the_shares_do_not_depend_on_the_scale_of_the_proof() -> None:
+    problem = Problem(permutation_graph(8, seed=0), gaussian(8, 2, seed=0))
+    matrix = exclude(problem, workers=1).matrix
+    assert matrix is not None
+    np.testing.assert_allclose(miss_shares(problem, matrix), miss_shares(problem, 8 * matrix), rtol=1e-6)
