@@ -69,7 +69,6 @@ def test_the_search_goes_from_the_law_to_both_sides() -> None:
 
 
 def test_it_continues_and_searches_again_what_was_undecided(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measurement, "DATA", tmp_path)
     monkeypatch.setattr(rows_module, "DATA", tmp_path)
     monkeypatch.setattr(measurement, "commit", lambda: "abc")
     monkeypatch.setattr(measurement, "MISSED", ((16, 4),))
@@ -79,7 +78,9 @@ def test_it_continues_and_searches_again_what_was_undecided(tmp_path: Path, monk
     assert {row["verdict"] for row in first} == {"excluded", "held"}
     measurement.measure(Settings())
     assert read_rows("one-head") == first  # seconds included: nothing was decided again
-    rows_module.write_rows("one-head", [*first[1:], first[0] | {"verdict": "undecided"}])
+    rows_module.write_rows("one-head", [first[0] | {"verdict": "undecided"}, *first[1:]])
+    measurement.measure(Settings(only="missed"))
+    assert read_rows("one-head")[0]["verdict"] == "undecided"  # kept until it is searched again
     measurement.measure(Settings())
     again = read_rows("one-head")
     assert again[:-1] == first[1:]

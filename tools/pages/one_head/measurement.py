@@ -7,7 +7,6 @@ continues where the first one stopped, and searches again what was undecided.
 
 from __future__ import annotations
 
-import csv
 import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -22,7 +21,7 @@ from manyheads.training import Task
 from tools.pages.catalogue import Settings
 from tools.pages.one_head.several_heads import missed_row
 from tools.pages.one_head.text import law
-from tools.pages.rows import DATA, Row, machine_rows, matching, read_rows, rounded, write_rows
+from tools.pages.rows import DATA, Row, machine_rows, matching, read_rows, write_rows
 
 NAME = "one-head"
 WIDER = 2  # dimensions that are decided beyond the last excluded and the first held one, on either side
@@ -109,20 +108,20 @@ def commit() -> str:
     return told.stdout.strip()
 
 
-def append(row: Row) -> None:
-    """Store one row."""
-    path = DATA / f"{NAME}.csv"
-    with path.open("a", newline="") as file:
-        writer = csv.DictWriter(file, list(row), lineterminator="\n")
-        if path.stat().st_size == 0:
-            writer.writeheader()
-        writer.writerow(rounded(row))
+def store(row: Row) -> None:
+    """Add one row; it replaces an undecided row of the same problem, which stays until then."""
+    problem = {column: row[column] for column in ("family", "items", "d_model", "seed")}
+    kept = read_rows(NAME)
+    for old in matching(kept, **problem):
+        kept.remove(old)
+    write_rows(NAME, [*kept, row])
 
 
 def decide_place(place: Place, draw: Callable[[int, int], Problem], seed: int, code: str) -> Iterator[Row]:
     """The rows of one place and seed that are missing, each decided when it is asked for."""
     key = {"family": place.family, "items": place.items, "seed": seed}
-    verdicts = {row["d_model"]: row["verdict"] for row in matching(read_rows(NAME), **key)}
+    stored = matching(read_rows(NAME), **key)
+    verdicts = {row["d_model"]: row["verdict"] for row in stored if row["verdict"] != "undecided"}
     relations = draw(2, seed).relations
 
     for d_model in place.dimensions or around(law(place.items, relations), lambda d: verdicts[d]):
@@ -147,9 +146,7 @@ def decide_place(place: Place, draw: Callable[[int, int], Problem], seed: int, c
 
 def measure(settings: Settings) -> None:
     """Decide every place that has no row, or only one part; WordNet's rows are kept if no folder is given."""
-    code, stored = commit(), read_rows(NAME)
-    if decided := [row for row in stored if row["verdict"] != "undecided"]:
-        write_rows(NAME, decided)
+    code = commit()
     for place in PLACES:
         if settings.only not in (None, place.part) or (place.part == "wordnet" and settings.data is None):
             continue
@@ -160,7 +157,7 @@ def measure(settings: Settings) -> None:
             draw = gaussian_problem(place.family, place.items)
         for seed in range(place.seeds):
             for row in decide_place(place, draw, seed, code):
-                append(row)
+                store(row)
                 print(row, flush=True)
     if settings.only in (None, "missed"):
         draws = (gaussian_problem("permutation", items)(d_model, 0) for items, d_model in MISSED)

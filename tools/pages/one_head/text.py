@@ -142,7 +142,7 @@ def wordnet_table(rows: Sequence[Row]) -> str:
     lines = []
     for items in sorted({row["items"] for row in matching(rows, family="wordnet")}):
         own = matching(rows, family="wordnet", items=items)
-        excluded = max((row["d_model"] for row in matching(own, verdict="excluded")), default="not searched")
+        excluded = max((row["d_model"] for row in matching(own, verdict="excluded")), default="none found")
         held = min(row["d_model"] for row in matching(own, verdict="held"))
         undecided = ", ".join(str(row["d_model"]) for row in matching(own, verdict="undecided")) or "none"
         relations = own[0]["relations"]
