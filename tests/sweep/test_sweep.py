@@ -11,10 +11,11 @@ import sys
 import textwrap
 import time
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -301,3 +302,35 @@ def test_a_store_that_cannot_be_written_ends_the_sweep_and_resume_works_after(
         store._connection.execute("PRAGMA max_page_count = 100000")
         sweep(tiny(range(40)), store)
     assert outcome(tmp_path / "s.db") == uninterrupted
+
+
+class LostClient(Executor):
+    """As a Dask client whose scheduler died: after the first unit nothing can be submitted, cancelled or shut down."""
+
+    class ClosedClientError(Exception):
+        __module__ = "distributed.client"
+
+    class Unit(Future[Any]):
+        def cancel(self) -> bool:
+            raise LostClient.ClosedClientError("cannot cancel")
+
+    sent = 0
+
+    def submit(self, *_: Any, **__: Any) -> Future[Any]:
+        self.sent += 1
+        if self.sent > 1:
+            raise self.ClosedClientError("cannot send")
+        return self.Unit()
+
+    def shutdown(self, *_: Any, **__: Any) -> None:
+        raise self.ClosedClientError("cannot shut down")
+
+
+def test_a_client_that_lost_its_scheduler_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("manyheads.sweep.runner.STOP_SECONDS", 0.01)
+    with (
+        Store.write(tmp_path / "s.db") as store,
+        Workers(LostClient, 2, together=True) as workers,
+        pytest.raises(InputError, match="the workers were taken away: run the same again"),
+    ):
+        sweep(tiny(range(8)), store, workers=workers)

@@ -137,7 +137,7 @@ class PaperAnswer:
             InputError: pandas is not installed.
         """
         try:
-            from pandas import DataFrame  # type: ignore[import-untyped]
+            from pandas import DataFrame
         except ImportError:
             raise InputError("a frame needs pandas: pip install pandas; `points` has the same records") from None
         return DataFrame(list(self.points))

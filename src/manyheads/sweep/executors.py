@@ -11,9 +11,13 @@ from contextlib import suppress
 from multiprocessing import get_context, parent_process
 from threading import Thread
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from manyheads.errors import InputError
 from manyheads.machine import cores
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 CONNECT_SECONDS = 5
 DASK_LOGS = ("distributed", "distributed.client", "tornado", "tornado.application", "asyncio")
@@ -55,7 +59,8 @@ class Workers:
         executor, self._executor = self._executor, None
         processes = list((getattr(executor, "_processes", None) or {}).values())
         if executor is not None:
-            executor.shutdown(wait=False)
+            with suppress(Exception):  # a Dask client that lost its scheduler cannot shut down
+                executor.shutdown(wait=False)
         for process in processes:
             with suppress(OSError, ValueError):
                 process.terminate()
@@ -65,9 +70,11 @@ class Workers:
     def close(self) -> None:
         """End the workers after their last run."""
         if self._executor is not None:
-            self._executor.shutdown()
+            with suppress(Exception):
+                self._executor.shutdown()
             self._executor = None
-        self._release()
+        with suppress(Exception):
+            self._release()
 
     def __enter__(self) -> Workers:
         return self
@@ -156,9 +163,16 @@ def dask(address: str) -> Workers:
         lambda: client.get_executor(pure=False, retries=0),
         slots,
         together=True,
-        present=lambda: client.status == "running" and bool(client.nthreads()),
+        present=lambda: _has_workers(client),
         release=client.close,
     )
+
+
+def _has_workers(client: Client) -> bool:
+    try:
+        return client.status == "running" and bool(client.nthreads())
+    except Exception:  # the scheduler was lost at this moment
+        return False
 
 
 def _quieten_dask() -> None:

@@ -22,6 +22,7 @@ UNIT_SECONDS = 1.0  # runs shorter than this are sent together in one unit
 IN_FLIGHT = 2  # units a worker: the unit it trains and the unit that waits for it
 STOP_SECONDS = 1.5  # seconds that a stop waits until threads have read their flag
 LOOK_SECONDS = 5.0  # seconds between two checks for workers while no result arrives
+TAKEN_AWAY = "the workers were taken away: run the same again to go on from what is stored"
 ABSENT_SECONDS = 60.0  # seconds that a cluster may be without workers
 
 
@@ -167,7 +168,8 @@ class _Sweep:
     def stop(self) -> None:
         """End all units now, but store the finished results."""
         for future in self.futures:
-            future.cancel()
+            with suppress(Exception):  # a Dask client that lost its scheduler cannot cancel
+                future.cancel()
         self.workers.discard()
         finished, _ = wait(self.futures, timeout=STOP_SECONDS)
         self._store([record for future in finished if not _went_wrong(future) for record in future.result()])
@@ -209,6 +211,10 @@ class _Sweep:
             self.retried.extend(runs)
             if not self.futures:
                 self.workers.discard()
+        except Exception as error:
+            if not type(error).__module__.startswith("distributed"):
+                raise
+            raise InputError(TAKEN_AWAY) from error
 
     def _result(self, future: Future[list[Record]]) -> list[Record]:
         unit = self.futures.pop(future, None)
@@ -221,7 +227,7 @@ class _Sweep:
             self.workers.discard()
             return self._died(lost, death)
         except CancelledError:
-            raise InputError("the workers were taken away: run the same again to go on from what is stored") from None
+            raise InputError(TAKEN_AWAY) from None
         except Exception as error:
             if type(error).__name__ == "KilledWorker":  # Dask's error for a lost worker; its other tasks continue
                 return self._died([unit], error)

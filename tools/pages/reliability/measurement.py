@@ -1,6 +1,7 @@
 """Run the attacks of tests/attack in their long dose, and count the outcomes.
 
 An attack whose rows are stored is run again only if `--only` names it: delete docs/data/reliability.csv to run all.
+`--share 1/10` runs a tenth of the cases; the rows say how many.
 """
 
 from __future__ import annotations
@@ -32,8 +33,9 @@ PARTS = tuple(ATTACKS)
 
 def measure(settings: Settings) -> None:
     """Run the attacks that have no row, or only the one that the settings name."""
-    rows = read_rows(NAME)
-    for attack, (module, *words) in ATTACKS.items():
+    rows, part = read_rows(NAME), int(settings.share.partition("/")[2])
+    for attack, (module, *dose) in ATTACKS.items():
+        words = [str(int(word) // part) if word.isdigit() else word for word in dose]
         if settings.only != attack and (settings.only or any(row["attack"] == attack for row in rows)):
             continue
         begun = time.monotonic()
