@@ -89,7 +89,7 @@ def test_a_witness_has_its_labels(capsys: pytest.CaptureFixture[str]) -> None:
     Path("names.txt").write_text("".join(f"item {i}\n" for i in range(16)))
     narrow = ["--graph", "permutation:16", "--embedding", "one-hot", "--construction", "one-hot", "--key-width", "3"]
     assert main(["compile", *narrow, "--labels", "names.txt", "--save-graph", "graph.csv"]) == 1
-    assert "witness    item 2 → item 9, no relation" in capsys.readouterr().out
+    assert "witness          item 2 → item 9, no relation" in capsys.readouterr().out
     assert read_graph("graph.csv").name(2) == "item 2"
 
 

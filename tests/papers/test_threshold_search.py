@@ -37,7 +37,7 @@ def test_a_search_finds_what_the_whole_surface_holds() -> None:
 
 
 def test_a_search_replayed_from_rows_is_the_measurement(tmp_path: Path) -> None:
-    """`measure` trains for itself; the rows it leaves lead a search over the same runs to the same threshold."""
+    """`measure` trains for itself; the rows it leaves lead a search over the same runs to the same D_K* and h*."""
     like = make_run(
         12, 8, 1, 1, seed=0, context=6, steps=6_000, stop_above=1.0, validation_contexts=20, test_contexts=50
     )
@@ -50,7 +50,9 @@ def test_a_search_replayed_from_rows_is_the_measurement(tmp_path: Path) -> None:
             everything = Rows(map(Row.of, records))
         trail = search.follow(everything)
         assert found.key_budget is not None
-        assert trail.threshold == found.threshold
+        # the range of h* has another definition in the paper (App. A.2) than in `search_threshold`
+        same = (trail.threshold.key_budget, trail.threshold.heads)
+        assert same == (found.threshold.key_budget, found.threshold.heads)
         assert {run.id for run in trail.runs} == {record.id for record in records}
         assert not trail.missing
 
