@@ -117,7 +117,7 @@ OPTION_ERRORS = [
     (["--heads", "2"], "2 heads under the rule max cannot be excluded: the proof is about one form"),
     (["--heads", "2", "--rule", "logsumexp"], "2 heads under the rule logsumexp cannot be excluded"),
     (["--heads", "0"], "--heads is a whole number from 1 to"),
-    (["--rule", "softmax"], "--rule softmax cannot be excluded: the proof is about the rules max"),
+    (["--rule", "softmax"], "--rule softmax cannot be excluded: its scores depend on the context"),
     (["--rule", "sun"], "unknown rule 'sun' (did you mean sum?)"),
     (["--time-limit", "0"], "--time-limit is a number above 0"),
     (["--workers", "0"], "--workers is a whole number from 1 to 1,024, not 0"),

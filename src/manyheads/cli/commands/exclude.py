@@ -104,7 +104,7 @@ class ExcludeCommand:
 
         rule = rule_named(self.rule)
         if not is_one_form(rule, 1):
-            raise InputError(f"--rule {rule} cannot be excluded: the proof is about the rules max, logsumexp and sum")
+            raise InputError(f"--rule {rule} cannot be excluded: its scores depend on the context")
         if not is_one_form(rule, self.heads):
             raise InputError(
                 f"{self.heads} heads under the rule {rule} cannot be excluded: the proof is about one form x_iᵀAx_j, "
