@@ -204,7 +204,7 @@ def test_an_exhibit_goes_through_the_paper_command(tmp_path: Path, capsys: pytes
         ("sparse-binary", 2),  # a kind of embedding
         ("logsumexp", 2),  # a rule: the rules, and the module that `export` copies to users
         ("FIGURE_13", 2),  # a figure: its module and the registry
-        ("validation_contexts", 5),  # a constant of the protocol: the protocol, its range, its option, and the two engines
+        ("validation_contexts", 5),  # a constant: the protocol, its range, its option, and the two engines
     ],
 )
 def test_to_add_a_thing_touches_as_few_files_as_promised(word: str, most: int) -> None:
