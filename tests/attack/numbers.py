@@ -46,6 +46,7 @@ BASES = {
     "plan retrieval": "--retrieve 3 --context-length 64",
     "fit": "--graph permutation:8 --embedding gaussian:4 --heads 2 --key-width 2 --time-limit 0.2",
     "compile": "--graph permutation:8 --embedding gaussian:4 --key-width 2 --construction compressive",
+    "exclude": "--graph permutation:8 --embedding gaussian:4",
     "certify": "LAYER --graph permutation:8 --embedding gaussian:4",
     "attend": "LAYER --embedding gaussian:4",
     "audit": "gpt2",

@@ -53,7 +53,7 @@ def test_a_search_replayed_from_rows_is_the_measurement(tmp_path: Path) -> None:
         # the range of h* has another definition in the paper (App. A.2) than in `search_threshold`
         same = (trail.threshold.key_budget, trail.threshold.heads)
         assert same == (found.threshold.key_budget, found.threshold.heads)
-        assert {run.id for run in trail.runs} == {record.id for record in records}
+        assert {run.id for run in trail.runs} <= {record.id for record in records}  # the range may take further runs
         assert not trail.missing
 
 
