@@ -30,7 +30,7 @@ mkdir -p dist
 rm -f dist/*.whl
 for wheel in "$work"/*.whl; do
     if [ "$(uname -s)" = Linux ]; then
-        PATH=$(dirname "$python"):$PATH "$python" -m auditwheel --quiet repair --wheel-dir dist "$wheel"
+        PATH=$(dirname "$python"):$PATH "$python" -m auditwheel repair --wheel-dir dist "$wheel"
     else
         cp "$wheel" dist
     fi
