@@ -29,9 +29,8 @@ demo: $(VENV)/.core ## measure a capacity, refute a layer that passes, certify o
 test: $(VENV)/.dev ## the tests, types, imports and style: what a change must pass; about 5 minutes on two cores
 	$(MAKE) --jobs=2 --output-sync unit types imports lint
 
-test-long: $(VENV)/.dev ## what is long and changes rarely: sanitizers, the wheels, every instruction set, planted faults
+test-long: $(VENV)/.dev ## what is long and changes rarely: sanitizers, every instruction set of a wheel, planted faults
 	$(MAKE) sanitize
-	$(MAKE) wheel
 	$(MAKE) platforms
 	$(MAKE) faults
 
@@ -55,7 +54,7 @@ sanitize: $(VENV)/.dev ## test the compiled parts under address and undefined-be
 wheel: $(VENV)/.dev ## build the wheels into dist/, install each in an environment of its own and run every command
 	bash tools/wheels.sh $(BIN)/python
 
-platforms: $(VENV)/.dev ## test each instruction set of the wheel that `make wheel` left in dist/; arm64 too, where qemu is installed
+platforms: $(VENV)/.dev ## build a wheel and test each of its instruction sets; arm64 too, where qemu is installed
 	bash native/tests/platforms.sh $(BIN)/python
 
 faults: $(VENV)/.dev ## plant each fault of tests/support/faults.toml and see that the tests find it

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Checks the wheel of `make wheel`: it has a kernel module for each level and none for this machine only; no level has
+# Builds the wheel and checks it: it has a kernel module for each level and none for this machine only; no level has
 # instructions of a newer one; every level that this CPU can run computes the same (tests/**/test_native_isa.py). Then
 # builds the engine for arm64, where g++-aarch64-linux-gnu and qemu-user are installed, and compares it with this CPU.
 # usage: native/tests/platforms.sh PYTHON    (PYTHON: the interpreter of an environment with the dev extra)
@@ -9,12 +9,8 @@ python=$1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-case $("$python" -c 'import sys; print(sys.version_info[1])') in
-    11) wheel=(dist/manyheads-*-cp311-*.whl) ;;
-    *) wheel=(dist/manyheads-*-abi3-*.whl) ;;
-esac
-[ -e "${wheel[0]}" ] || { echo "no wheel for this Python in dist/: run make wheel first"; exit 1; }
-"$python" -m zipfile -e "${wheel[0]}" "$work/site"
+"$python" -m pip wheel --quiet --no-deps --wheel-dir "$work" . ${PIP_OPTIONS:-} -C build-dir="$work/build"
+"$python" -m zipfile -e "$work"/manyheads-*.whl "$work/site"
 levels=$(cd "$work/site/manyheads" && ls _kernels_* | sed 's/^_kernels_//; s/\..*//' | sort | xargs)
 case "$(uname -m)" in
     x86_64 | amd64) wanted="v2 v3 v4" ;;
