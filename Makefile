@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml constraints.txt native/CMakeLists.txt $(wildcard native/*/*.cpp native/*/*.hpp)
 
-.PHONY: help demo test test-long lint types imports unit sanitize wheel platforms faults attack stub pages bench clean
+.PHONY: help demo test test-long lint types imports unit unit-long sanitize wheel platforms faults attack stub pages bench clean
 
 help: ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -29,7 +29,8 @@ demo: $(VENV)/.core ## measure a capacity, refute a layer that passes, certify o
 test: $(VENV)/.dev ## the tests, types, imports and style: what a change must pass; about 5 minutes on two cores
 	$(MAKE) --jobs=2 --output-sync unit types imports lint
 
-test-long: $(VENV)/.dev ## what is long and changes rarely: sanitizers, every instruction set of a wheel, planted faults
+test-long: $(VENV)/.dev ## what is long and changes rarely: long tests, sanitizers, every instruction set of a wheel, planted faults
+	$(MAKE) unit-long
 	$(MAKE) sanitize
 	$(MAKE) platforms
 	$(MAKE) faults
@@ -47,6 +48,9 @@ imports: $(VENV)/.dev
 
 unit: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+unit-long: $(VENV)/.dev ## the tests with the marker `long`
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m long
 
 sanitize: $(VENV)/.dev ## test the compiled parts under address and undefined-behaviour sanitizers; unit tests in C++
 	bash native/tests/sanitize.sh $(BIN)/python

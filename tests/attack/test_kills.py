@@ -13,6 +13,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.long
 def test_a_measurement_that_is_killed_again_and_again_has_the_same_answer_and_rows() -> None:
     pytest.importorskip("distributed")
     search = os.pathsep.join([str(ROOT), str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")])

@@ -31,6 +31,7 @@ def rows() -> Rows:
     return read_rows(DOCS / "data" / "paper.jsonl.gz")
 
 
+@pytest.mark.long
 def test_the_page_follows_from_the_rows(rows: Rows) -> None:
     command = PaperCommand(what=("all",), from_rows=Path("docs/data/paper.jsonl.gz"), output=Path("docs/results"))
     assert (

@@ -26,6 +26,7 @@ def rows() -> Rows:
     return Rows([made_up(run) for run in needed(NAMES, QUICK)], machine={"cpu": "made up"})
 
 
+@pytest.mark.long
 def test_everything_is_drawn_and_named(rows: Rows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("manyheads.papers.reproduction.pack_picture", roughly)
     made = report(NAMES, rows, QUICK)

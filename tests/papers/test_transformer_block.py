@@ -167,6 +167,7 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return ["--store", str(tmp_path / "p.db"), "--output", str(tmp_path / "out"), "--workers", "1"]
 
 
+@pytest.mark.long
 def test_the_command_tells_the_cost_runs_what_is_missing_and_only_that(
     tiny: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -30,6 +30,7 @@ def demo(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return module
 
 
+@pytest.mark.long
 def test_the_demonstration(demo: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     demo.main(tmp_path / "new")
     told = capsys.readouterr().out
