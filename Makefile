@@ -46,6 +46,10 @@ types: $(VENV)/.dev
 imports: $(VENV)/.dev
 	$(BIN)/lint-imports --no-cache
 
+# One thread of BLAS in each of two workers: more threads than cores wait for each other and burn time.
+unit unit-long: export OPENBLAS_NUM_THREADS = 1
+unit unit-long: export OMP_NUM_THREADS = 1
+
 unit: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
