@@ -139,6 +139,7 @@ def test_the_store_is_asked_once_and_returns_what_it_stored(tmp_path: Path, monk
         assert made == records(store)
 
 
+@pytest.mark.long
 def test_a_hundred_kills_lose_nothing(tmp_path: Path, uninterrupted: list[dict[str, object]]) -> None:
     path, kills, rows, delay, killer = tmp_path / "s.db", 0, 0, delays(7), Killer()
     while kills < 100:

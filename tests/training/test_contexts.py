@@ -147,6 +147,7 @@ def distant_pair(graph: AnyGraph, context: list[int]) -> int:
 
 @pytest.mark.parametrize("statistic", [relations, place_of_first_item, place_of_first_target, distant_pair])
 @pytest.mark.parametrize("case", ["permutation", "regular", "pairs", "whole", "with sinks"])
+@pytest.mark.long
 def test_frequencies_match_a_direct_simulation(case: str, statistic: Callable[[AnyGraph, list[int]], int]) -> None:
     graph, length, rate = CASES[case]
     rng, count = np.random.default_rng(7), 6_000

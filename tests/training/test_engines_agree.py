@@ -226,6 +226,7 @@ def scores_of_native(seeds: range, **altered: Any) -> list[float]:
     return [f1_of(train(transition(seed, **altered))) for seed in seeds]
 
 
+@pytest.mark.long
 def test_outcomes_are_distributed_alike() -> None:
     runs = [transition(seed) for seed in range(20)]
     outcomes = train_runs(runs, [training_data(run) for run in runs])
