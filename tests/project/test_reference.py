@@ -45,6 +45,14 @@ def test_every_public_name_is_listed_once(pages: dict[str, str]) -> None:
         assert found == [name.rpartition(".")[2] for name in expected]
 
 
+def test_how_to_cite_says_what_citation_cff_says() -> None:
+    page = (ROOT / "docs" / "guide" / "cite.md").read_text(encoding="utf-8")
+    cff = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    facts = re.findall(r"^ *(?:- )?(?:version|title|family-names|value): \"?(.+?)\"?$", cff, re.MULTILINE)
+    assert len(facts) == 11
+    assert [fact for fact in facts if fact not in page] == []
+
+
 def test_how_a_box_of_options_is_read() -> None:
     help_of = "\n".join(
         [
