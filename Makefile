@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml constraints.txt native/CMakeLists.txt $(wildcard native/*/*.cpp native/*/*.hpp)
 
-.PHONY: help demo test test-long lint types imports unit unit-long sanitize wheel platforms faults attack stub pages bench clean
+.PHONY: help demo test test-long lint types imports unit unit-long sanitize wheel platforms faults attack stub reference docs pages bench clean
 
 help: ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -75,6 +75,12 @@ attack: $(VENV)/.dev ## the attack of tests/attack in its long dose: about an ho
 stub: $(VENV)/.dev ## write src/manyheads/_native.pyi, the types of the compiled module
 	$(BIN)/python native/bindings/stub.py
 
+reference: $(VENV)/.dev ## write docs/reference/commands.md and docs/reference/api/ from the code
+	$(BIN)/python -m tools.reference
+
+docs: $(VENV)/.dev ## run the tutorials and build the documentation site into docs/_build/html; a warning is an error
+	$(BIN)/python -m sphinx -q -c docs -b html -d docs/_build/doctrees -n -W --keep-going . docs/_build/html
+
 pages: $(VENV)/.dev ## write the result pages of docs/ again from their rows, and see that the text is the same
 	$(BIN)/python -m tools.pages
 	git diff --exit-code --stat -- 'docs/results/*.md'
@@ -85,4 +91,4 @@ bench: $(VENV)/.dev ## every benchmark, with PyTorch and JAX as peers; some minu
 	$(BIN)/python -m benchmarks.bench
 
 clean: ## remove what make made
-	rm -rf $(VENV) build dist demo-output
+	rm -rf $(VENV) build dist demo-output docs/_build

@@ -73,7 +73,7 @@ def test_what_a_page_shows_is_what_happens(page: Path, tmp_path: Path) -> None:
         assert matches(step.output, output), f"$ {step.command}\nprints\n{said}\nand not\n" + "\n".join(step.output)
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/guide/python.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/guide/python.md", "docs/guide/cluster.md"])
 def test_the_python_of_a_page_runs(page: str, tmp_path: Path) -> None:
     """Its blocks are one program, from top to bottom."""
     program = "".join(re.findall(r"^```python\n(.*?)^```$", (ROOT / page).read_text(), re.MULTILINE | re.DOTALL))
