@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from manyheads.capacity import measure as measure
     from manyheads.certificate import Certificate as Certificate
     from manyheads.certificate import certify as certify
-    from manyheads.certificate.exclusion import Exclusion as Exclusion
     from manyheads.certificate.exclusion import exclude as exclude
+    from manyheads.certificate.exclusion_proof import Exclusion as Exclusion
     from manyheads.certificate.exclusion_proof import check_exclusion as check_exclusion
     from manyheads.drawing import draw as draw
     from manyheads.errors import InputError as InputError
@@ -90,8 +90,8 @@ _ROOMS = {
         "Certificate",
         "certify",
     ),
-    "certificate.exclusion": ("Exclusion", "exclude"),
-    "certificate.exclusion_proof": ("check_exclusion",),
+    "certificate.exclusion": ("exclude",),
+    "certificate.exclusion_proof": ("Exclusion", "check_exclusion"),
     "construct": (),
     "drawing": ("draw",),
     "errors": ("InputError",),

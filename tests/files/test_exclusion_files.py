@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from manyheads import InputError, Problem, exclude, gaussian, permutation_graph
-from manyheads.certificate.exclusion import Exclusion
+from manyheads.certificate.exclusion_proof import Exclusion
 from manyheads.files import ExclusionFile, read_exclusion, write_exclusion
 from manyheads.files.safetensors_files import pack_tensors
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from manyheads.errors import InputError
-from manyheads.numbers import check_numbers
+from manyheads.numbers import HEADS, check_numbers
 from manyheads.tables import counted
 
 
@@ -187,4 +187,26 @@ def neighbours(shape: Shape, *, context_length: int) -> list[Neighbour]:
             math.exp(width / 2) if width < 1400 else math.inf,
         ),
         Neighbour("Allen-Zhu & Li 2024", "bits stored, about 2 a parameter", "trained language models", facts),
+    ]
+
+
+def equal_splits(shape: Shape) -> list[Shape]:
+    """Every split of a query budget into heads of equal width, each head with its own keys.
+
+    Args:
+        shape: Its query budget is split.
+
+    Returns:
+        A shape for each number of heads that divides the query budget. No head is wider than d_model; the number of
+        heads of `shape` itself is always included.
+
+    >>> [one.heads for one in equal_splits(Shape(d_model=4, heads=2, key_width=4))]
+    [2, 4, 8]
+    """
+    budget = shape.query_budget
+    small = [divisor for divisor in range(1, math.isqrt(budget) + 1) if budget % divisor == 0]
+    return [
+        Shape(d_model=shape.d_model, heads=heads, key_width=budget // heads)
+        for heads in sorted({*small, *(budget // divisor for divisor in small)})
+        if heads == shape.heads or (budget // heads <= shape.d_model and heads <= HEADS.most)
     ]

@@ -20,18 +20,19 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Literal
 
 import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
 from manyheads._native import multiply
-from manyheads.certificate import Certificate, certify
-from manyheads.certificate.exclusion_proof import correction_share
+from manyheads.certificate import certify
+from manyheads.certificate.exclusion_proof import Exclusion, correction_share
 from manyheads.certificate.few_pairs import few_pairs, few_pairs_prove, twin_pairs
+from manyheads.errors import require_type
 from manyheads.layer.layer import Layer
 from manyheads.machine import cores
+from manyheads.numbers import check_numbers
 from manyheads.problem.problem import Problem
 
 NEWTON_STEPS = 200
@@ -43,37 +44,6 @@ FEW_PAIRS_STEP = 30  # where a small problem is open after this step, a proof by
 LONGEST_STEP = 64  # times the Newton step: if a form separates, the loss falls without end
 BLOCK = 1 << 18  # scores of a block of rows
 SAFE_SHARE = 0.5  # a proof is accepted where rounding can take at most this part of every entry
-
-Decision = Literal["excluded", "held", "undecided"]
-
-
-@dataclass(frozen=True, eq=False)
-class Exclusion:
-    """The answer to: can one head of any width hold this graph over this embedding?
-
-    Attributes:
-        verdict: "excluded" (proved: no head can), "held" (certified: a head of width d_model does), or "undecided".
-        matrix: The proof M of an exclusion, else None.
-        share: The largest part of an entry of M that the check's correction can take; below 1 it is a proof.
-        layer: A layer of one head that holds the graph, else None.
-        certificate: The certificate of that layer.
-        steps: Newton steps of the search.
-        seconds: Wall time of the search and of its check.
-        reason: The verdict in one sentence.
-        items, relations, d_model: The sizes of the problem: m, m' and the width of the embedding.
-    """
-
-    verdict: Decision
-    reason: str
-    items: int
-    relations: int
-    d_model: int
-    steps: int
-    seconds: float
-    matrix: Float64[ndarray, "items items"] | None = None
-    share: float | None = None
-    layer: Layer | None = None
-    certificate: Certificate | None = None
 
 
 def exclude(
@@ -97,10 +67,15 @@ def exclude(
     Returns:
         The exclusion with its proof, the layer with its certificate, or neither.
 
+    Raises:
+        InputError: The argument is no problem, or a number is out of range.
+
     >>> from manyheads import gaussian, permutation_graph
     >>> [exclude(Problem(permutation_graph(32, seed=0), gaussian(32, d, seed=1))).verdict for d in (8, 16)]
     ['excluded', 'held']
     """
+    require_type(problem, Problem, "the problem to exclude")
+    check_numbers(time_limit=time_limit, workers=workers)
     started = time.monotonic()
     if (twins := twin_pairs(problem)) is not None:
         reason = "one head: impossible at every width, proved by two items with the same row and different relations"

@@ -1,4 +1,4 @@
-"""The check of an exclusion: a matrix M proves that no single head holds a graph.
+"""An exclusion and its check: a matrix M proves that no single head holds a graph.
 
 Y_ij is +1 for a relation and −1 for any other pair. A matrix M with Y∘M > 0, XᵀMX = 0 and ΣM = 0 leaves no form A and
 no threshold τ with Y_ij·(x_iᵀAx_j − τ) > 0 for all pairs: the sum of M_ij·(x_iᵀAx_j − τ) over all pairs would be zero
@@ -19,20 +19,71 @@ pairs alone prove it, in exact fractions (`few_pairs`).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from jaxtyping import Float, Float64
 from numpy import ndarray
 
+from manyheads.certificate.certificate import Certificate
 from manyheads.certificate.few_pairs import few_pairs_prove
 from manyheads.certificate.projection import require_subnormals
+from manyheads.layer.layer import Layer
 from manyheads.layer.rules import gamma
 from manyheads.problem.graph import Graph
 from manyheads.problem.problem import Problem
+from manyheads.tables import Shown, Summary, summary
 
 norm = np.linalg.norm
 BLOCK = 1 << 20  # numbers of a block of rows
 FAR = 2.0**200  # rows and proofs of other sizes than 1/FAR … FAR are refused
+
+
+Decision = Literal["excluded", "held", "undecided"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Exclusion(Shown):
+    """The answer to: can one head of any width hold this graph over this embedding?
+
+    Attributes:
+        verdict: "excluded" (proved: no head can), "held" (certified: a head of width d_model does), or "undecided".
+        matrix: The proof M of an exclusion, else None.
+        share: The largest part of an entry of M that the check's correction can take; below 1 it is a proof.
+        layer: A layer of one head that holds the graph, else None.
+        certificate: The certificate of that layer.
+        steps: Newton steps of the search.
+        seconds: Wall time of the search and of its check.
+        reason: The verdict in one sentence.
+        items, relations, d_model: The sizes of the problem: m, m' and the width of the embedding.
+    """
+
+    verdict: Decision
+    reason: str
+    items: int
+    relations: int
+    d_model: int
+    steps: int
+    seconds: float
+    matrix: Float64[ndarray, "items items"] | None = None
+    share: float | None = None
+    layer: Layer | None = None
+    certificate: Certificate | None = None
+
+    def summary(self) -> Summary:
+        """The verdict, its evidence and the effort."""
+        told = None if self.certificate is None else self.certificate.summary()
+        rows: list[tuple[str, object]] = [
+            ("problem", f"{self.items:,} items, {self.relations:,} relations, d_model {self.d_model}"),
+            ("proof", None if self.matrix is None else f"a matrix with a number for each of {self.items**2:,} pairs"),
+            (
+                "rounding",
+                None if self.share is None else f"at most {self.share:.2g} of an entry; below 1 it is a proof",
+            ),
+            ("certificate", None if told is None else told.title),
+            ("effort", f"{self.steps} Newton steps, {self.seconds:.1f} s"),
+        ]
+        return summary(f"one head, {self.verdict}: {self.reason.removeprefix('one head: ')}", rows)
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from manyheads.numbers import require_memory
 from manyheads.problem.problem import Problem
 from manyheads.tables import in_heads
 from manyheads.text import drawn_text
+from manyheads.training import Outcome
 
 
 def draw_heads(work: HeadWork, *, title: str) -> Figure:
@@ -93,6 +94,21 @@ def draw_geometry(rows: GeometryRows) -> Figure:
         scores.set(xlabel="layer", ylabel="raw score/√d_k", title="Scores of token pairs, embedding rows")
         scores.legend(loc="upper left", ncols=3)
         figure.suptitle(drawn_text(rows.name), x=0.01, ha="left", fontsize=11)
+    return figure
+
+
+def draw_training(outcome: Outcome) -> Figure:
+    """The validation score and the training loss against the step, for the validation checks of one run."""
+    run, steps = outcome.run, [check.step for check in outcome.curve]
+    with look():
+        figure, axes = panels(1, 2)
+        score, loss = axes[0]
+        score.plot(steps, [check.score for check in outcome.curve], color=BLUE)
+        loss.plot(steps, [check.loss for check in outcome.curve], color=ORANGE)
+        score.set(xlabel="step", ylabel="validation micro-F1" if outcome.mse is None else "validation squared error")
+        loss.set(xlabel="step", ylabel="training loss")
+        title = f"{in_heads(run.heads, run.key_width)}, {run.items} items, d_model {run.d_model}, seed {run.seed}"
+        figure.suptitle(f"{drawn_text(title)}: {outcome.stopped}", x=0.01, ha="left", fontsize=11)
     return figure
 
 

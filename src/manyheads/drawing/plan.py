@@ -11,7 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy import ndarray
 
-from manyheads.drawing.style import BLACK, BLUE, GREEN, GREY, ORANGE, VERMILLION, look, panels
+from manyheads.drawing.style import BLACK, BLUE, GREEN, GREY, ORANGE, VERMILLION, counting_axis, look, panels
+from manyheads.tables import counted
 from manyheads.text import drawn_text
 
 
@@ -27,6 +28,10 @@ class CapacityMap:
     likely: Float64[ndarray, "budgets d"]  # the degrees-of-freedom law at its best split
     guaranteed: Float64[ndarray, " budgets"]  # a head for each relation
 
+    def picture(self) -> Figure:
+        """A panel for each key budget."""
+        return draw_capacity_map(self)
+
 
 @dataclass(frozen=True, eq=False)
 class HeadCurve:
@@ -41,6 +46,17 @@ class HeadCurve:
     bit_bound: float
     paper_law: float
     recommended: tuple[int, int]  # heads, key budget
+
+
+@dataclass(frozen=True, eq=False)
+class SplitCurve:
+    """For one architecture, the relations that a layer holds against the number of heads, at the same query budget."""
+
+    title: str
+    heads: Float64[ndarray, " h"]
+    held: Float64[ndarray, " h"]  # each head with its own keys
+    model: tuple[int, int]  # heads and relations of the model itself
+    key_heads: int  # of the model
 
 
 def draw_capacity_map(rows: CapacityMap) -> Figure:
@@ -106,4 +122,25 @@ def draw_head_curve(rows: HeadCurve) -> Figure:
         axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
         axis.xaxis.set_minor_formatter(lambda value, _: "")
         axis.legend(loc="upper right")
+    return figure
+
+
+def draw_splits(rows: SplitCurve) -> Figure:
+    """The relations that one layer holds by the law against its number of heads; the model and the best split."""
+    with look():
+        figure, axes = panels(1, 1)
+        figure.set_size_inches(6.6, 4.2)
+        axis: Axes = axes[0, 0]
+        axis.plot(rows.heads, rows.held, color=BLUE, marker="o", label="likely, own keys for each head")
+        best = int(rows.held.argmax())
+        label = f"best split: {counted(int(rows.heads[best]), 'head')}"
+        axis.plot(rows.heads[best], rows.held[best], color=GREEN, marker="D", markersize=9, linestyle="", label=label)
+        label = f"the model: {counted(rows.model[0], 'head')}, {rows.key_heads} for keys"
+        axis.plot(*rows.model, color=BLACK, marker="*", markersize=13, linestyle="none", label=label)
+        axis.set(xscale="log", xlabel="heads, at the same query budget", ylabel="relations m'")
+        axis.set_title(drawn_text(rows.title))
+        axis.set_ylim(bottom=0)  # room for the legend
+        axis.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+        counting_axis(axis.xaxis)
+        axis.legend(loc="lower left")
     return figure

@@ -11,8 +11,7 @@ from pathlib import Path
 from jaxtyping import Float64
 from numpy import ndarray
 
-from manyheads.certificate.exclusion import Exclusion
-from manyheads.certificate.exclusion_proof import ExclusionCheck, check_exclusion
+from manyheads.certificate.exclusion_proof import Exclusion, ExclusionCheck, check_exclusion
 from manyheads.errors import InputError
 from manyheads.files.atomic_files import write_whole
 from manyheads.files.door import parse_json

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from manyheads.errors import InputError
+from manyheads.capacity import Capacity, StoredProblem
+from manyheads.errors import InputError, require_type
+from manyheads.layer.rules import MAX
 from manyheads.papers.effort import Scale
 from manyheads.papers.exhibit import CLAIM, COLLECTIONS, EXHIBITS, exhibit_named, exhibit_names, needed, verdicts
+from manyheads.papers.reproduction import problems_of
 from manyheads.papers.rows import Row, Rows, read_rows
 from manyheads.papers.verdict import Verdict
 from manyheads.sweep.store.table_export import run_columns
+from manyheads.tables import Shown, Summary, data_frame, summary
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 FILES = ("paper.jsonl.gz", "head-count.jsonl.gz")
 FOLDERS = (Path(__file__).parents[3] / "docs" / "data", Path(__file__).parents[1] / "data")  # source tree, wheel
 
 
+@cache  # a notebook asks for one exhibit after another
 def published() -> Rows:
     """The rows of both papers that this project publishes.
 
@@ -113,40 +123,76 @@ def _mean(group: Sequence[tuple[dict[str, object], Row]]) -> dict[str, object]:
     return columns
 
 
-@dataclass(frozen=True)
-class PaperAnswer:
+@dataclass(frozen=True, repr=False)
+class PaperAnswer(Shown):
     """Exhibits of a paper by the published rows.
 
     Attributes:
         names: The names of the exhibits.
         captions: The caption of each exhibit.
-        points: The points of the pictures, one record each, with the name of the exhibit.
+        points: The points of the pictures, one record each, with the name of the exhibit. If capacities were added,
+            `source` is "published" or "added".
         verdicts: The verdicts on their claims.
+        rows: The rows that all of this follows from.
+        scale: The effort of the runs.
+        added: The capacities that were added.
     """
 
     names: tuple[str, ...]
     captions: tuple[str, ...]
     points: tuple[dict[str, object], ...]
     verdicts: tuple[Verdict, ...]
+    rows: Rows
+    scale: Scale
+    added: tuple[StoredProblem, ...] = ()
 
     @property
     def frame(self) -> Any:
-        """The points as a pandas table.
+        """The points as a pandas data frame.
 
         Raises:
-            InputError: pandas is not installed.
+            InputError: pandas is not installed; `points` has the same records.
         """
-        try:
-            from pandas import DataFrame
-        except ImportError:
-            raise InputError("a frame needs pandas: pip install pandas; `points` has the same records") from None
-        return DataFrame(list(self.points))
+        return data_frame(self.points)
+
+    def summary(self) -> Summary:
+        """The captions, and the verdict on each claim with the measured numbers."""
+        several = len(self.names) > 1
+        lines: list[tuple[str, object]] = [
+            *((f"claim {one.claim}", f"{one.outcome}: {one.measured or one.why}") for one in self.verdicts),
+            *(zip(self.names, self.captions, strict=True) if several else [("caption", self.captions[0])]),
+            ("points", f"{len(self.points):,}: `.frame` has them"),
+            ("added", _sizes(self.added) or None),
+        ]
+        title = f"{len(self.names)} exhibits" if several else f"{self.names[0]}: {exhibit_named(self.names[0]).title}"
+        return summary(title, lines)
+
+    def picture(self) -> Figure:
+        """The picture of the exhibit, with the added capacities as stars.
+
+        Raises:
+            InputError: There are several exhibits.
+        """
+        if len(self.names) > 1:
+            raise InputError(f"one exhibit is drawn at a time: give the name of one, such as {self.names[0]}")
+        one = exhibit_named(self.names[0])
+        figure = one.draw(self.rows, self.scale)
+        if self.added and one.mark is not None:
+            one.mark(figure, self.added, "added")
+        return figure
+
+
+def _sizes(added: Sequence[StoredProblem]) -> str:
+    """The capacities that were added, in words."""
+    fields = ((one.fields["items"], one.fields["d_model"], one.threshold.key_budget) for one in added)
+    return "; ".join(f"{items} items, d_model {width}: D_K* {budget}" for items, width, budget in fields)
 
 
 def paper(
     name: str | None = None,
     *,
     claim: str | int | None = None,
+    add: Capacity | Sequence[Capacity] | Path | str | None = None,
     rows: Rows | None = None,
     scale: Scale | None = None,
 ) -> PaperAnswer:
@@ -155,26 +201,76 @@ def paper(
     Args:
         name: An exhibit such as "fig3", or "all", "beyond", "retrieval"; None with a claim.
         claim: The number of a claim such as 6 or "18b"; None with a name.
+        add: Measured capacities, or the file of a store that has some. They join the points and the picture of fig3,
+            fig10 and, if m = 8·d_model, fig4. The published numbers and the verdicts stay as they are.
         rows: Other rows of the same runs; None: the published rows.
         scale: The effort of the runs; None: the paper's.
 
     Returns:
-        Captions, points and verdicts.
+        Captions, points and verdicts. `draw` draws its picture.
 
     Raises:
-        InputError: The name or the claim is unknown, or not exactly one of the two is given.
+        InputError: The name or the claim is unknown, or not exactly one of the two is given, or the exhibit cannot
+            show capacities, or nothing works in an added capacity.
     """
     if (name is None) == (claim is None):
         raise InputError('name one exhibit or one claim, for example paper("fig3") or paper(claim=6)')
+    require_type(name if claim is None else str(claim), str, "the name of an exhibit")
     collections = {one.word: one for one in COLLECTIONS}
     names: tuple[str, ...] = (f"{CLAIM}{claim}",) if name is None else (name,)
     if name in collections:
         names = (*exhibit_names(collections[name]), *exhibit_names(collections[name], hours=True))
-    known, scale = published() if rows is None else rows, scale or Scale()
     chosen = [exhibit_named(one) for one in names]
+    if add is not None and (len(names) > 1 or chosen[0].mark is None):
+        able = ", ".join(one for one in EXHIBITS if exhibit_named(one).mark is not None)
+        raise InputError(f"{name or names[0]} does not show added capacities: {able} do")
+    added = () if add is None else _added(add)
+    known, scale = published() if rows is None else rows, scale or Scale()
+    points = [{"exhibit": one} | point for one in names for point in exhibit_points(one, known, scale)]
+    if added:
+        points = [point | {"source": "published"} for point in points]
+        points += [{"exhibit": names[0]} | problem_record(one) | {"source": "added"} for one in added]
     return PaperAnswer(
         names,
         tuple(one.caption(known, scale) for one in chosen),
-        tuple({"exhibit": one} | point for one in names for point in exhibit_points(one, known, scale)),
+        tuple(points),
         tuple(verdicts(names, known, scale)),
+        known,
+        scale,
+        added,
     )
+
+
+def _added(add: Capacity | Sequence[Capacity] | Path | str) -> tuple[StoredProblem, ...]:
+    """The capacities to draw, as the problems of a store."""
+    if isinstance(add, (str, Path)):
+        return tuple(problems_of(Path(add)))
+    given = [add] if isinstance(add, Capacity) else add
+    if not isinstance(given, Sequence) or not all(isinstance(one, Capacity) for one in given):
+        raise InputError("add is a capacity that `measure` returned, a list of them, or the file of a store")
+    found = tuple(StoredProblem(one.fields, one.threshold, one.seeds, one.runs) for one in given)
+    for one in found:
+        if one.measured is None or one.fields["rule"] != MAX.name:
+            raise InputError(
+                f"a capacity with {one.fields['items']} items cannot be added: it needs a key budget that works, a "
+                "graph of a kind such as permutation:64, and the rule max"
+            )
+    return found
+
+
+def problem_record(problem: StoredProblem) -> dict[str, object]:
+    """A measured problem as a record with the columns of the figures of thresholds.
+
+    Args:
+        problem: A problem of a store with a key budget that works.
+
+    Returns:
+        Its sizes, its place on the axes of the figures, D_K* and h* with their ranges.
+    """
+    at = problem.measured
+    assert at is not None, "only problems with a key budget that works are added"
+    names = ("items", "d_model", "graph", "degree", "rule")
+    sizes = {name: problem.fields[name] for name in names if name in problem.fields}
+    law = {"relations": at.relations, "x": at.relations * math.log2(at.items) / at.d_model}
+    found = asdict(problem.threshold) | {"key_width": problem.threshold.key_width}
+    return sizes | law | {"compression": at.items / at.d_model} | found

@@ -20,15 +20,17 @@ from manyheads.bounds.inverse import (
     relations_by_labellings,
     relations_by_paper,
 )
+from manyheads.bounds.shape import equal_splits
 from manyheads.layer.rules import MAX, Rule, rule_named
 from manyheads.numbers import check_numbers
 from manyheads.planning.advice import BITS, check_counts
 from manyheads.planning.guarantee import one_each_objection
 from manyheads.planning.layer_plan import Plan
+from manyheads.planning.model_audit import Audit
 from manyheads.problem.graph_kinds import PERMUTATION_SLOPE, RELATION_SLOPE
 
 if TYPE_CHECKING:
-    from manyheads.drawing.plan import CapacityMap, HeadCurve
+    from manyheads.drawing.plan import CapacityMap, HeadCurve, SplitCurve
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -254,4 +256,25 @@ def head_curve(advice: Plan) -> HeadCurve:
         bit_bound=advice.bit_bound,
         paper_law=advice.paper_law,
         recommended=(advice.recommended.heads, advice.recommended.key_budget),
+    )
+
+
+def split_curve(audit: Audit) -> SplitCurve:
+    """The relations that a layer holds by the law, for every split of the query budget of an architecture.
+
+    Args:
+        audit: The audit of the architecture.
+
+    Returns:
+        The rows of the picture. In every split each head has its own keys.
+    """
+    from manyheads.drawing.plan import SplitCurve
+
+    shape, splits = audit.architecture.shape, equal_splits(audit.architecture.shape)
+    return SplitCurve(
+        title=f"{audit.architecture.name}: relations among {audit.items:,} items",
+        heads=np.array([split.heads for split in splits], dtype=np.float64),
+        held=np.array([relations_by_freedom(split, items=audit.items) for split in splits], dtype=np.float64),
+        model=(shape.heads, audit.by_freedom),
+        key_heads=shape.groups,
     )

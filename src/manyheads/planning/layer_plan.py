@@ -14,6 +14,8 @@ from manyheads.tables import Shown, Summary, in_heads, summary
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from manyheads.drawing.plan import CapacityMap
+
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Plan(Shown):
@@ -98,6 +100,12 @@ class Plan(Shown):
             *(("note", note) for note in self.notes),
         ]
         return summary(f"plan for {sizes}", rows)
+
+    def capacity_map(self) -> CapacityMap:
+        """The relations that a layer holds against d_model, around the recommended key budget; `draw` draws it."""
+        from manyheads.planning.answers import map_around
+
+        return map_around(self)
 
     def picture(self) -> Figure:
         """The key budget against the number of heads: impossible, predicted and recommended budgets."""

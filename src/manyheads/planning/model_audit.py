@@ -7,10 +7,10 @@ allows, not what the model knows. `measure_weights` measures how far the model's
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float, Float32, Float64
@@ -18,13 +18,17 @@ from numpy import ndarray
 
 from manyheads.bounds import Architecture, BitsPerWeight, Neighbour, Shape, bits_per_weight, neighbours
 from manyheads.bounds.inverse import relations_by_bits, relations_by_freedom, relations_by_paper
+from manyheads.bounds.shape import equal_splits
 from manyheads.errors import InputError
 from manyheads.files.model_files import read_model_weights
-from manyheads.numbers import HEADS, check_numbers
+from manyheads.numbers import check_numbers
 from manyheads.planning.advice import BITS
 from manyheads.planning.architectures import find_architecture
 from manyheads.problem.incoherence import IncoherenceProfile, incoherence_profile
 from manyheads.tables import Shown, Summary, in_heads, summary
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 NEAR = 0.05  # a split that holds at most this share of relations less than the best split counts as near it
 REACH = "one layer alone, on frozen rows like random ones, rule max: what the shape allows, not what the model knows"
@@ -83,6 +87,13 @@ class Audit(Shown):
             ("reach", REACH),
         ]
         return summary(f"audit of {model.name}, {model.layers} layers", rows)
+
+    def picture(self) -> Figure:
+        """The relations that a layer holds by the law, for every split of the same query budget."""
+        from manyheads.drawing.plan import draw_splits
+        from manyheads.planning.answers import split_curve
+
+        return draw_splits(split_curve(self))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,7 +172,7 @@ def audit(architecture: Architecture | str | Path, *, items: int | None = None, 
     count = architecture.vocabulary if items is None else items
     shape = architecture.shape
     unshared = Shape(d_model=shape.d_model, heads=shape.heads, key_width=shape.key_width)
-    splits = _splits(unshared)
+    splits = equal_splits(unshared)
     held = {split.heads: relations_by_freedom(split, items=count) for split in splits}
     best = max(held, key=lambda heads: (held[heads], -heads))
     likely = relations_by_freedom(shape, items=count)
@@ -331,14 +342,3 @@ def effective_rank(spectrum: Float64[ndarray, " n"]) -> float:
     shares = np.clip(spectrum, 0.0, None)
     shares = shares[shares > 0] / shares.sum()
     return float(np.exp(-(shares * np.log(shares)).sum()))
-
-
-def _splits(shape: Shape) -> list[Shape]:
-    """The query budget in every number of heads that divides it, none wider than d_model."""
-    budget = shape.query_budget
-    small = [divisor for divisor in range(1, math.isqrt(budget) + 1) if budget % divisor == 0]
-    return [
-        Shape(d_model=shape.d_model, heads=heads, key_width=budget // heads)
-        for heads in sorted({*small, *(budget // divisor for divisor in small)})
-        if heads == shape.heads or (budget // heads <= shape.d_model and heads <= HEADS.most)
-    ]

@@ -22,7 +22,7 @@ from manyheads.errors import InputError
 from manyheads.numbers import require_memory
 
 if TYPE_CHECKING:
-    from manyheads.certificate.exclusion import Exclusion
+    from manyheads.certificate.exclusion_proof import Exclusion
     from manyheads.problem.problem import Problem
 
 ARRAYS = 4  # matrices of float64 numbers that the search holds, one number for each pair

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from rich.text import Text
 
-from manyheads.certificate.exclusion import NEWTON_STEPS, Exclusion, exclude
+from manyheads.certificate.exclusion import NEWTON_STEPS, exclude
+from manyheads.certificate.exclusion_proof import Exclusion
 from manyheads.cli.render.answer import pairs_table
 from manyheads.cli.render.progress import status
 from manyheads.layer.rules import LOGSUMEXP, MAX, SUM, Rule
