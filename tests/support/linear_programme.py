@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from fractions import Fraction
 
 from numpy import ndarray
@@ -9,8 +10,8 @@ from numpy import ndarray
 from manyheads.problem.graph import Graph
 
 
-def one_head_holds(graph: Graph, rows: ndarray) -> bool:
-    """Whether some form A and threshold τ separate the relations from all other pairs.
+def one_head_holds(graph: Graph, rows: ndarray, ignored: Collection[tuple[int, int]] = ()) -> bool:
+    """Whether some form A and threshold τ separate the relations from all other pairs, except those ignored.
 
     Phase one of the simplex method with Bland's rule, over fractions, on the alternative of Gordan's theorem: is there
     M ≥ 0, one number for each pair, with Σ Y_ij·M_ij·(x_i⊗x_j, 1) = 0 and ΣM = 1?
@@ -19,6 +20,8 @@ def one_head_holds(graph: Graph, rows: ndarray) -> bool:
     columns = []
     for i in range(graph.items):
         for j in range(graph.items):
+            if (i, j) in ignored:
+                continue
             sign = 1 if (i, j) in related else -1
             products = [Fraction(float(a)) * Fraction(float(b)) for a in rows[i] for b in rows[j]]
             columns.append([*(sign * product for product in products), Fraction(sign), Fraction(1)])

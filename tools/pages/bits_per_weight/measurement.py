@@ -1,22 +1,27 @@
-"""Find the smallest d_model at which one head holds a permutation; all other rows are those of other pages.
+"""Find where one head holds a permutation, and small layers for real relations; other rows are those of other pages.
 
-Where the table one-head has rows, the page reads them instead of these. The tables bits-per-weight-real and
-bits-per-weight-neighbours are typed in from the page, or the paper, that their rows name.
+Parts: one-head, and real, which needs `--data FOLDER` with the files of the page on one head. Where the table one-head
+has rows, the page reads them instead of the part one-head. The table bits-per-weight-neighbours is typed in from the
+papers that its rows name.
 """
 
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 from manyheads import exclude
 from manyheads.bounds import freedom_needed
+from manyheads.fitting import smallest
 from manyheads.training import Task
 from tools.pages.catalogue import Settings
+from tools.pages.one_head.measurement import commit, wordnet_problem
 from tools.pages.rows import Row, machine_rows, matching, read_rows, write_rows
 
-PARTS = ("one-head",)
+PARTS = ("one-head", "real")
 NAME = "bits-per-weight-one-head"
 SIZES = (64, 128)
+REAL_SIZES, REAL_WIDTH, REAL_SECONDS = (256, 512), 64, 90.0
 
 
 def decide(items: int, d_model: int) -> Row:
@@ -26,7 +31,41 @@ def decide(items: int, d_model: int) -> Row:
     return {**sizes, "verdict": found.verdict, "seconds": found.seconds}
 
 
+def fit_real(data: Path) -> list[Row]:
+    """The smallest layers that certify in limited time, for WordNet's hypernyms over SmolLM2's leading directions."""
+    rows: list[Row] = []
+    for items in REAL_SIZES:
+        problem = wordnet_problem(data, items)(REAL_WIDTH, 0)
+        found = smallest(problem, time_limit=REAL_SECONDS)
+        if found.layer is None:
+            continue
+        rows.append(
+            {
+                "name": f"WordNet's hypernyms among {items} tokens, SmolLM2's rows",
+                "items": items,
+                "relations": problem.relations,
+                "d_model": problem.d_model,
+                "heads": found.layer.heads,
+                "key_width": found.layer.key_width,
+                "trials": len(found.trials),
+                "seconds": found.seconds,
+                "commit": commit(),
+            }
+        )
+        print(rows[-1], flush=True)
+    return rows
+
+
 def measure(settings: Settings) -> None:
+    """Measure the parts that are asked for; the rows of real relations are kept if no folder is given."""
+    if settings.only in (None, "one-head"):
+        decide_transition()
+    if settings.only in (None, "real") and settings.data is not None:
+        write_rows("bits-per-weight-real", fit_real(settings.data))
+    write_rows("bits-per-weight-machine", machine_rows())
+
+
+def decide_transition() -> None:
     """Decide from the law on upwards until a head holds, then downwards until none does."""
     rows = read_rows(NAME)
     for items in SIZES:
@@ -43,4 +82,3 @@ def measure(settings: Settings) -> None:
         rows += sorted(here, key=lambda row: int(row["d_model"]))
         write_rows(NAME, rows)
         print(here, flush=True)
-    write_rows("bits-per-weight-machine", machine_rows())

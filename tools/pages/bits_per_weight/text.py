@@ -103,6 +103,8 @@ def page(tables: Tables) -> str:
         "points": len(both),
         "one_head": _range([point["certified_bits"] for point in heads]) if heads else "not measured",
         "real": " and ".join(f"{point['certified_bits']:.2f}" for point in real),
+        "real_width": " and ".join(sorted({str(point["d_model"]) for point in real})),
+        "real_seconds": " and ".join(f"{row['seconds']:.0f} s" for row in tables["bits-per-weight-real"]),
         "most": _range([point["most_bits"] for point in many]),
         "densest": _densest(matching(found, group=REGULAR)),
         "machine": machine_text(tables["bits-per-weight-machine"]),
