@@ -27,7 +27,7 @@ from jaxtyping import Float64
 from numpy import ndarray
 
 from manyheads._native import multiply
-from manyheads.certificate import Certificate, certify
+from manyheads.certificate import Certificate, certify, described
 from manyheads.certificate.exclusion_proof import correction_share
 from manyheads.certificate.few_pairs import few_pairs, few_pairs_prove, twin_pairs
 from manyheads.layer.layer import Layer
@@ -127,6 +127,7 @@ def exclude(
                 certificate = certify(layer, problem)
                 if certificate.holds:
                     reason = f"one head of width {layer.key_width} holds the graph, certified"
+                    layer = described(layer, problem, certificate, {"construction": "exclude"})
                     return Exclusion("held", reason, *sizes(), layer=layer, certificate=certificate)
             is_last = search.steps >= NEWTON_STEPS or (time_limit is not None and seconds >= time_limit)
             is_last = is_last or not search.step()
