@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +11,10 @@ import pytest
 import safetensors.numpy
 import torch
 
-from manyheads import InputError, Layer
+from manyheads import Graph, InputError, Layer, Problem, certify, fit
 from manyheads.files import read_layer, read_provenance, write_layer
-from manyheads.files.safetensors_files import pack_tensors
+from manyheads.files.safetensors_files import CHECKSUM, pack_tensors, read_tensors
+from manyheads.layer.layer_record import LayerRecord
 from manyheads.layer.rules import RULES
 
 
@@ -102,6 +104,98 @@ def test_a_layer_that_a_file_cannot_hold_is_refused(tmp_path: Path) -> None:
         with pytest.raises(InputError, match="convert them"):
             write_layer(tmp_path / "a.safetensors", layer(dtype=np.longdouble))
     assert not list(tmp_path.iterdir())
+
+
+SOFTMAX_EIGHT: dict[str, object] = {
+    "verdict": "holds",
+    "items": 9,
+    "relations": 3,
+    "context_lengths": [8, 8],
+    "precisions": {},
+}
+
+
+def recorded(changed: dict[str, object] | None = None) -> Layer:
+    """A layer with labels and the record of a certificate."""
+    one = layer("softmax")
+    said = SOFTMAX_EIGHT | (changed or {})
+    record = LayerRecord(weights=one.fingerprint, graph="g", embedding="e", certificate=said, provenance={"seed": 2})
+    return replace(one, labels=("Paris", "France \x1b[2J"), record=record)
+
+
+def test_labels_certificate_and_provenance_come_back(tmp_path: Path) -> None:
+    path = tmp_path / "a.safetensors"
+    write_layer(path, recorded())
+    again = read_layer(path)
+    assert same(again, recorded())
+    assert again.labels == ("Paris", "France \x1b[2J")
+    assert again.record is not None
+    assert (again.record.certificate, again.record.provenance) == (SOFTMAX_EIGHT, {"seed": 2})
+    assert [length for length in range(1, 12) if again.record.covers(length)] == [8]
+    assert str(again.record) == "holds 3 relations of 9 items in every context of length 8"
+    assert "its record says  holds 3 relations" in repr(again)
+    assert "\x1b" not in repr(again)
+
+
+def test_changed_weights_drop_the_record(tmp_path: Path) -> None:
+    one = recorded()
+    for changed in ({"threshold": 0.5}, {"rule": "max"}, {"key": one.key * 2}):
+        assert replace(one, **changed).record is None
+    wider = replace(one, query=one.query.astype(np.float64), key=one.key.astype(np.float64))
+    assert wider.record is one.record  # the same numbers
+    # a file whose weights were exchanged, with a right checksum: the weights load, the claim does not
+    write_layer(tmp_path / "a.safetensors", one)
+    file = read_tensors(tmp_path / "a.safetensors")
+    text = {name: value for name, value in file.metadata.items() if name != CHECKSUM}
+    (tmp_path / "b.safetensors").write_bytes(pack_tensors({"query": one.query, "key": one.key + 1}, text))
+    assert read_layer(tmp_path / "b.safetensors").record is None
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("labels", '"Paris"'),
+        ("labels", "[1, 2]"),
+        ("labels", "[" * 200),
+        ("certificate", "[]"),
+        ("certificate", '{"weights": "w"}'),
+        *(
+            ("certificate", json.dumps(dict.fromkeys(("weights", "graph", "embedding"), "x") | {"certificate": said}))
+            for said in (
+                {},
+                SOFTMAX_EIGHT | {"verdict": "proved by me"},
+                SOFTMAX_EIGHT | {"items": "many"},
+                SOFTMAX_EIGHT | {"relations": True},
+                SOFTMAX_EIGHT | {"context_lengths": [8]},
+                SOFTMAX_EIGHT | {"context_lengths": [9, 8]},
+                SOFTMAX_EIGHT | {"precisions": [1]},
+            )
+        ),
+    ],
+)
+def test_labels_and_certificates_are_checked(tmp_path: Path, name: str, text: str) -> None:
+    path = tmp_path / "a.safetensors"
+    path.write_bytes(pack_tensors(WEIGHTS, METADATA | {name: text}))
+    with pytest.raises(InputError, match="holds no sound layer") as refused:
+        read_layer(path)
+    assert len(str(refused.value)) < 300
+
+
+def test_a_fitted_layer_takes_its_certificate_to_its_file(tmp_path: Path) -> None:
+    capitals = Graph(4, np.array([0, 2]), np.array([1, 3]), ("Paris", "France", "Rome", "Italy"))
+    problem = Problem(capitals, np.eye(4))
+    fitted = fit(problem, heads=1, key_width=2)
+    assert fitted.layer.attends("Rome") == ("Italy",)
+    assert fitted.layer.attends("Rome", context=["Paris", "France"]) == ()
+    write_layer(tmp_path / "a.safetensors", fitted.layer)
+    again = read_layer(tmp_path / "a.safetensors")
+    assert again.record is not None
+    assert again.record.certificate == json.loads(json.dumps(certify(fitted.layer, problem).to_json()))
+    assert (again.record.graph, again.record.embedding) == (capitals.fingerprint, problem.embedding.fingerprint)
+    assert again.record.provenance["construction"] == "fit"
+    assert again.attends("Rome", rows=np.eye(4)) == ("Italy",)
+    with pytest.raises(InputError, match="give them as rows="):
+        again.attends("Rome")
 
 
 def test_a_threshold_is_kept_exactly(tmp_path: Path) -> None:

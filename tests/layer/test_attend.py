@@ -11,10 +11,11 @@ from typing import cast
 import numpy as np
 import pytest
 
-from manyheads import InputError, Layer, gaussian
+from manyheads import Embedding, InputError, Layer, gaussian
 from manyheads.cli import main
 from manyheads.cli.commands.attend import attention_answer
 from manyheads.files import write_embedding, write_layer
+from manyheads.layer.layer_record import LayerRecord
 from manyheads.layer.layer_vocabulary import Vocabulary
 from manyheads.layer.rules import RULES
 
@@ -131,6 +132,38 @@ def test_softmax_asks_for_a_context(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*ATTEND, "1"]) == 2
     assert "depends on the context" in capsys.readouterr().err
     assert main([*ATTEND, "1", "2", "3"]) == 0
+
+
+@pytest.mark.usefixtures("_with_files")
+def test_a_context_outside_of_the_certificate_has_a_note(capsys: pytest.CaptureFixture[str]) -> None:
+    """The layer's file is certified for contexts of four items over the rows of rows.npy."""
+    rows = vocabulary_of().embedding
+    layer, said = vocabulary_of("softmax").layer, {"verdict": "holds", "items": 6, "relations": 3}
+    weights, embedding = layer.fingerprint, Embedding(rows).fingerprint
+
+    def write(**changed: object) -> None:
+        certificate = said | {"context_lengths": [4, 4]} | changed
+        record = LayerRecord(weights=weights, graph="g", embedding=embedding, certificate=certificate, provenance={})
+        write_layer("layer.safetensors", replace(layer, labels=LABELS, record=record), force=True)
+
+    def told(*words: str) -> str:
+        main([*ATTEND, *words])
+        return " ".join(capsys.readouterr().out.split())
+
+    write()
+    inside = told("Ġcat", "Ġanimal", "Ġdog", "Ġstone")  # the names are those of the layer's file
+    assert "note:" not in inside
+    says = "the file says: holds 3 relations of 6 items in every context of length 4; `manyheads certify` verifies it"
+    assert says in inside
+    outside = told("Ġcat", "Ġanimal", "Ġstone")
+    note = "nothing is proved here: the context has 3 items, and the file's certificate is about every context of"
+    assert note in outside
+    write_embedding("rows.npy", rows + 1, force=True)
+    assert "the rows are not those of the file's certificate" in told("Ġcat", "Ġanimal", "Ġdog", "Ġstone")
+    write(verdict="refuted")
+    assert "nothing is proved here: the layer is refuted, the file says" in told("Ġcat", "Ġanimal", "Ġdog", "Ġstone")
+    write_layer("layer.safetensors", layer, force=True)
+    assert "the file has no certificate of these weights" in told("0", "1")
 
 
 EXPORT = ["export", "layer.safetensors", "out", "--to"]

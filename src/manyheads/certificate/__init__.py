@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from manyheads.certificate.certificate import Certificate, Evidence, Witness, conclude
+from manyheads.certificate.certificate import Certificate, Evidence, Witness, conclude, described
 from manyheads.certificate.pairwise import examine_pairs
 from manyheads.certificate.precisions import proved_precisions
 from manyheads.certificate.projection import project, require_subnormals
@@ -17,7 +17,7 @@ from manyheads.layer.layer import Layer
 from manyheads.layer.rules import SOFTMAX
 from manyheads.problem.problem import ContextLength, Problem
 
-__all__ = ["Certificate", "Witness", "certify"]
+__all__ = ["Certificate", "Witness", "certify", "described"]
 
 
 def certify(

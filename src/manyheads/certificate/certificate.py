@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
@@ -12,6 +13,7 @@ from numpy import ndarray
 
 from manyheads.bounds.graph_counts import BitsPerWeight, bits_per_weight
 from manyheads.layer.layer import Layer
+from manyheads.layer.layer_record import LayerRecord, contexts_in_words
 from manyheads.layer.rules import Rule
 from manyheads.problem.graph import Graph
 from manyheads.problem.problem import Problem
@@ -139,7 +141,7 @@ class Certificate(Shown):
         rows = [
             ("layer", f"rule {self.rule}, {in_heads(self.heads, self.key_width)}, d_model {self.d_model}"),
             ("graph", f"{self.items} items, {self.relations} relations"),
-            ("contexts", self._contexts()),
+            ("contexts", contexts_in_words(self.context_lengths)),
             ("threshold", f"{self.threshold:.6g}, window {low:.6g} … {high:.6g}{'' if low < high else ' (empty)'}"),
             ("margin", f"{self.margin:.3g} (normalised {self.normalised_margin:.3g}), rounding {self.rounding:.2g}"),
             ("pairs", f"{self.missed} missed, {self.false_pairs} false, {self.open_pairs} open of {self.items**2}"),
@@ -159,12 +161,6 @@ class Certificate(Shown):
     def summary(self) -> Summary:
         """The verdict and its evidence."""
         return summary(f"{self.verdict}: {self.reason}", self.rows())
-
-    def _contexts(self) -> str:
-        if self.context_lengths is None:
-            return "every context of every length"
-        shortest, longest = self.context_lengths
-        return f"every context of length {shortest}" + (f" to {longest}" if longest > shortest else "")
 
 
 def conclude(layer: Layer, problem: Problem, lengths: tuple[int, int] | None, evidence: Evidence) -> Certificate:
@@ -207,6 +203,31 @@ def calibrate(layer: Layer, certificate: Certificate) -> Layer:
     """
     low, high = certificate.window
     return replace(layer, threshold=middle(low, high)) if low < high else layer
+
+
+def described(
+    layer: Layer, problem: Problem, certificate: Certificate, provenance: Mapping[str, str | int] | None = None
+) -> Layer:
+    """The layer with the names of its items, and with the record of its certificate and its origin.
+
+    Args:
+        layer: The layer that was certified.
+        problem: The graph and the embedding of the certificate.
+        certificate: The certificate.
+        provenance: Facts on the origin of the layer, by name.
+
+    Returns:
+        The same weights, threshold and rule, with labels and a record (`layer.layer_record`).
+    """
+    record = LayerRecord(
+        weights=layer.fingerprint,
+        graph=problem.graph.fingerprint,
+        embedding=problem.embedding.fingerprint,
+        certificate=certificate.to_json(),
+        provenance={**(provenance or {}), **certificate.record()},
+        rows=problem.rows,
+    )
+    return replace(layer, labels=problem.graph.labels, record=record)
 
 
 def middle(low: float, high: float) -> float:

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from manyheads.certificate import certify
+from manyheads.certificate import certify, described
 from manyheads.certificate.exclusion_proof import Exclusion, correction_share
 from manyheads.certificate.exclusion_search import Search
 from manyheads.certificate.few_pairs import few_pairs, few_pairs_prove, twin_pairs
@@ -88,6 +88,7 @@ def exclude(
                 certificate = certify(layer, problem)
                 if certificate.holds:
                     reason = f"one head of width {layer.key_width} holds the graph, certified"
+                    layer = described(layer, problem, certificate, {"construction": "exclude"})
                     return Exclusion("held", reason, *sizes(), layer=layer, certificate=certificate)
             is_last = search.steps >= NEWTON_STEPS or (time_limit is not None and seconds >= time_limit)
             is_last = is_last or not search.step()

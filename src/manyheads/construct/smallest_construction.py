@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from manyheads.certificate import Certificate, certify
+from manyheads.certificate import Certificate, certify, described
 from manyheads.certificate.certificate import middle
 from manyheads.construct.heads import RADEMACHER, assemble, de_embed
 from manyheads.construct.matchings import pack, split_sources
@@ -227,5 +227,6 @@ def _certified(problem: Problem, best: WidthTrial, threshold: Threshold, seed: i
             layer = replace(layer, threshold=middle(found.low, found.high))
         certificate = certify(layer, problem)
         if certificate.holds:
-            layers.append((layer, certificate))
+            origin: dict[str, str | int] = {"construction": "smallest", "threshold": threshold, "seed": seed + draw}
+            layers.append((described(layer, problem, certificate, origin), certificate))
     return layers

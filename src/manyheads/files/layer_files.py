@@ -18,21 +18,26 @@ from manyheads.files.atomic_files import write_whole
 from manyheads.files.door import memory_limit, parse_json
 from manyheads.files.safetensors_files import TensorFile, pack_tensors, read_tensors
 from manyheads.layer.layer import Layer
+from manyheads.layer.layer_record import LayerRecord
 from manyheads.layer.rules import RULES
 
 LAYER_FORMAT, BLOCK_FORMAT = "manyheads layer", "manyheads block"
 VERSION = 1
+RECORDED = ("weights", "graph", "embedding", "certificate")  # of a layer's record, under "certificate" in the file
 
 
 def write_layer(
     path: str | Path, layer: Layer, *, provenance: Mapping[str, str | int] | None = None, force: bool = False
 ) -> None:
-    """Write a layer. `read_layer` returns the same weights, rule and threshold, to the last bit.
+    """Write a layer with its labels and its certificate. `read_layer` returns the same layer, to the last bit.
+
+    A layer of `fit`, `smallest` or `exclude` has a certificate; `manyheads.certificate.described` adds one to others.
 
     Args:
         path: The file; its name must end in .safetensors.
         layer: The layer.
-        provenance: Facts on the origin of the layer (a construction, a seed, …), kept as text beside the weights.
+        provenance: Facts on the origin of the layer (a construction, a seed, …), kept as text beside the weights; None:
+            those of the layer's record.
         force: Whether to replace an existing file.
 
     Raises:
@@ -55,26 +60,34 @@ def pack_layer(
 
     Args:
         layer: The layer.
-        provenance: Facts about how the layer was made, by name, or None.
+        provenance: Facts about how the layer was made, by name; None: those of the layer's record.
         embedding: Rows to store beside the weights, for a use without this package; None: no rows.
 
     Returns:
         The bytes, in the safetensors format.
     """
+    record = layer.record
+    facts = (record.provenance if record else {}) if provenance is None else provenance
     metadata = {
         "format": LAYER_FORMAT,
         "version": str(VERSION),
         "rule": str(layer.rule),
         "threshold": layer.threshold.hex(),  # exact, to the last bit
-        "provenance": json.dumps(dict(provenance or {})),
+        "provenance": json.dumps(dict(facts)),
         "software": f"manyheads {importlib.metadata.version('manyheads')}",
     }
+    if layer.labels is not None:
+        metadata["labels"] = json.dumps(layer.labels)
+    if record is not None:
+        metadata["certificate"] = json.dumps({name: getattr(record, name) for name in RECORDED})
     rows = {} if embedding is None else {"embedding": embedding}
     return pack_tensors({"query": layer.query, "key": layer.key} | rows, metadata)
 
 
 def read_layer(path: str | Path) -> Layer:
-    """Read a layer that `write_layer` wrote.
+    """Read a layer that `write_layer` wrote, with its labels and the record of its certificate, if the file has them.
+
+    The record is what the file says, and no proof; `certify` proves it again. A record of other weights is left out.
 
     Args:
         path: A .safetensors file.
@@ -91,9 +104,30 @@ def read_layer(path: str | Path) -> Layer:
     if rule not in RULES:
         raise InputError(f"{path} holds a layer with the unknown rule {rule!r}")
     try:
-        return Layer(query, key, float.fromhex(file.metadata.get("threshold", "")), rule)
+        threshold = float.fromhex(file.metadata.get("threshold", ""))
+        return Layer(query, key, threshold, rule, _labels(file), _record(file))
     except (ValueError, OverflowError) as error:  # a correct checksum does not mean that the content makes sense
         raise InputError(f"{path} holds no sound layer: {error}") from error
+
+
+def _labels(file: TensorFile) -> list[str] | None:
+    """The names of the items in a layer's file; files of older versions have none."""
+    if "labels" not in file.metadata:
+        return None
+    labels = parse_json(file.metadata["labels"], file.path)
+    if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
+        raise InputError("its labels are not a list of texts")
+    return labels
+
+
+def _record(file: TensorFile) -> LayerRecord | None:
+    """The record in a layer's file; files of older versions have none."""
+    if "certificate" not in file.metadata:
+        return None
+    parts = parse_json(file.metadata["certificate"], file.path)
+    if not isinstance(parts, dict) or set(parts) != set(RECORDED) or not isinstance(parts["certificate"], dict):
+        raise InputError("its certificate is not one of a layer")
+    return LayerRecord(**parts, provenance=_facts(file))
 
 
 def read_provenance(path: str | Path) -> dict[str, str | int]:
@@ -108,13 +142,16 @@ def read_provenance(path: str | Path) -> dict[str, str | int]:
     Raises:
         InputError: The file is not a layer file, is damaged, or its provenance cannot be read.
     """
-    text = _layer_file(path).metadata.get("provenance", "{}")
+    return _facts(_layer_file(path))
+
+
+def _facts(file: TensorFile) -> dict[str, str | int]:
     try:
-        facts = parse_json(text, path)
+        facts = parse_json(file.metadata.get("provenance", "{}"), file.path)
         if not isinstance(facts, dict):
             raise InputError("the facts have no names")
     except InputError as error:
-        raise InputError(f"{path} has a provenance of its layer that cannot be read") from error
+        raise InputError(f"{file.path} has a provenance of its layer that cannot be read") from error
     return facts
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float32, Float64
 from numpy import ndarray
 
-from manyheads.certificate import Certificate, certify
+from manyheads.certificate import Certificate, certify, described
 from manyheads.certificate.certificate import calibrate
 from manyheads.certificate.precisions import Precision
 from manyheads.errors import InputError, require_type
@@ -154,6 +154,7 @@ def _fit(problem: Problem, heads: int, key_width: int, options: FitOptions, star
     assert best is not None, "there is at least one attempt"
     layer, certificate, kept = best
     seconds = time.monotonic() - begun
+    layer = described(layer, problem, certificate, options.provenance())
     return FitResult(layer, certificate, tuple(trace), attempt + 1, kept.steps, seconds, inner.map)
 
 

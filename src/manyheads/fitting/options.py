@@ -204,5 +204,9 @@ class FitOptions:
         """
         return self.workers or (THREADS if items >= THREADED_ITEMS else 1)
 
+    def provenance(self) -> dict[str, str | int]:
+        """The origin of a layer of these options, for its record."""
+        return {"construction": "fit", "seed": self.seed, "rule": str(self.rule), "map": self.map}
+
 
 DEFAULT_OPTIONS = FitOptions()

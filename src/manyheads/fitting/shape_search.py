@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from manyheads.certificate import Certificate
+from manyheads.certificate import Certificate, described
 from manyheads.errors import InputError
 from manyheads.fitting.descent import (
     DescentResult,
@@ -118,6 +118,8 @@ class FitSearch:
         for future in running:
             self._take(*future.result(), better)
         best, layer, certificate = self.best or (None, None, None)
+        if layer is not None and certificate is not None:
+            layer = described(layer, self.inner.problem, certificate, self.options.provenance())
         return FitSearchResult(layer, certificate, best, tuple(self.trials), time.monotonic() - self.begun)
 
     def _take(

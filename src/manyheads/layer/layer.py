@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Bool, Float, Float64
 from numpy import ndarray
 
 from manyheads.errors import InputError
+from manyheads.layer.layer_record import LayerRecord
 from manyheads.layer.rules import MAX, Rule, rule_named
 from manyheads.tables import Shown, Summary, in_heads, summary
+
+if TYPE_CHECKING:
+    from manyheads.problem.embedding import Embedding
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -24,17 +31,30 @@ class Layer(Shown):
         key: W_K, of the same shape.
         threshold: τ, a finite number.
         rule: A rule or its name.
+        labels: The names of the items in the order of their rows, or None.
+        record: The origin and the certificate of the layer, or None. Other weights than those of the record drop it.
 
     Raises:
-        InputError: The weights have other shapes or are not finite, the threshold is not finite, the rule is unknown.
+        InputError: The weights have other shapes or are not finite, the threshold is not finite, the rule is unknown,
+            or the labels are not texts.
     """
 
     query: ndarray  # Float (heads, d_model, key_width): checked below, with a sentence
     key: ndarray
     threshold: float
     rule: Rule
+    labels: tuple[str, ...] | None = None
+    record: LayerRecord | None = None
 
-    def __init__(self, query: ndarray, key: ndarray, threshold: float, rule: Rule | str = MAX) -> None:
+    def __init__(
+        self,
+        query: ndarray,
+        key: ndarray,
+        threshold: float,
+        rule: Rule | str = MAX,
+        labels: Sequence[str] | None = None,
+        record: LayerRecord | None = None,
+    ) -> None:
         rule = rule_named(rule)
         query, key = np.array(query), np.array(key)
         if query.ndim != 3 or query.shape != key.shape:
@@ -55,6 +75,19 @@ class Layer(Shown):
         object.__setattr__(self, "key", key)
         object.__setattr__(self, "threshold", float(threshold))
         object.__setattr__(self, "rule", rule)
+        if isinstance(labels, str) or not all(isinstance(label, str) for label in labels or ()):
+            raise InputError("the labels of a layer are a sequence of texts, one for each item")
+        object.__setattr__(self, "labels", None if labels is None else tuple(labels))
+        kept = record is not None and record.weights == self.fingerprint
+        object.__setattr__(self, "record", record if kept else None)
+
+    @property
+    def fingerprint(self) -> str:
+        """16 digits of the SHA-256 of the weights' numbers, the threshold and the rule."""
+        digest = hashlib.sha256(f"{self.rule} {self.threshold.hex()}".encode())
+        for weights in (self.query, self.key):
+            digest.update(f" {weights.shape}".encode() + np.ascontiguousarray(weights, dtype="<f8").tobytes())
+        return digest.hexdigest()[:16]
 
     @property
     def heads(self) -> int:
@@ -88,6 +121,8 @@ class Layer(Shown):
             ("key budget", f"D_K {self.key_budget:,}"),
             ("threshold", f"{self.threshold:.6g}"),
             ("weights", f"{self.query.size + self.key.size:,} numbers, {self.query.dtype}"),
+            ("labels", None if self.labels is None else f"{len(self.labels):,}: {', '.join(self.labels[:5])}, …"),
+            ("its record says", self.record),
         ]
         return summary(f"layer of {in_heads(self.heads, self.key_width)}, d_model {self.d_model}", rows)
 
@@ -137,3 +172,36 @@ class Layer(Shown):
             InputError: The rows are not d_model wide.
         """
         return self.scores(x) > self.threshold
+
+    def attends(
+        self, word: str, *, context: Sequence[str] | None = None, rows: Embedding | ndarray | None = None
+    ) -> tuple[str, ...]:
+        """The items that an item attends to, by their names, the widest margin first.
+
+        Args:
+            word: The name of an item; its number as text, if the items have no names.
+            context: The names of the items of the context; None: all items, for a rule that is blind to the context.
+            rows: The rows of all items in the order of the labels; None: the rows of the fit or the construction that
+                made the layer. A layer that was read from a file has no rows.
+
+        Returns:
+            The names of the items.
+
+        Raises:
+            InputError: There are no rows, a name is unknown, or the rule looks at the context and none is given.
+
+        >>> from manyheads import Graph, Problem, fit
+        >>> capitals = Graph(3, np.array([0]), np.array([1]), ("Paris", "France", "river"))
+        >>> fit(Problem(capitals, np.eye(3)), heads=1, key_width=1).layer.attends("Paris")
+        ('France',)
+        """
+        from manyheads.layer.layer_vocabulary import Vocabulary  # a vocabulary has a layer
+
+        kept = None if self.record is None else self.record.rows
+        if rows is None and kept is None:
+            raise InputError("the layer does not have the rows of its items: give them as rows=")
+        vocabulary = Vocabulary(self, np.asarray(kept if rows is None else rows), self.labels)
+        items = vocabulary.items([word])
+        within = items if context is None else vocabulary.items([word, *context])
+        found = vocabulary.all_from(items) if context is None else vocabulary.within(within)
+        return tuple(dict.fromkeys(vocabulary.name(pair.target) for pair in found if pair.source in items))

@@ -12,14 +12,17 @@ import tyro
 
 from manyheads.cli.options.option_types import File, Json, Labels, LayerFile, Tensor
 from manyheads.cli.options.problem_options import read_embedding_file, read_graph_file
-from manyheads.cli.render.answer import Answer, rendered, tell
+from manyheads.cli.render.answer import Answer, rendered, say, shown_notes, tell
 from manyheads.errors import InputError
+from manyheads.tables import counted
 from manyheads.text import shown_text
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from manyheads.layer.layer import Layer
     from manyheads.layer.layer_vocabulary import RecognisedPair, Vocabulary
+    from manyheads.problem.embedding import Embedding
 
 PROMPT = "words> "
 MOST_SHOWN = 40  # lines; --json has all
@@ -31,7 +34,9 @@ class AttendCommand:
 
     Several words are one context. A single word is shown with all items it attends to, and all that attend to it.
     Without words, the command asks for them line by line. A word stands for its label and for that label at the
-    beginning of a word, as tokenisers mark it (Ġcat, ▁cat). Heads are numbered from 0.
+    beginning of a word, as tokenisers mark it (Ġcat, ▁cat). Heads are numbered from 0. The names come from --labels or
+    --graph, else from the layer's file, else from the embedding. The layer's file says what was proved about the layer;
+    a note says when the context or the rows are outside of that.
     """
 
     layer: LayerFile
@@ -49,27 +54,61 @@ class AttendCommand:
 
     def run(self) -> Answer:
         """Look the words up; yes if any word attends to another. Without words, ask for them until the input ends."""
-        from manyheads.files import read_labels, read_layer
+        from manyheads.cli.render.layer_table import record_words
+        from manyheads.files import read_layer
         from manyheads.layer.layer_vocabulary import Vocabulary
 
         layer, embedding = read_layer(self.layer), read_embedding_file(self.embedding, tensor=self.tensor)
-        names = embedding.names if self.labels is None else read_labels(self.labels)
+        embedding = self._items(layer, embedding)
+        vocabulary = Vocabulary(layer, embedding.rows, embedding.names)
+        is_other = layer.record is not None and layer.record.embedding != embedding.fingerprint
+        if self.words:
+            answer = attention_answer(vocabulary, self.words, other_rows=is_other)
+            return replace(answer, shown=[*answer.shown, shown_text(record_words(layer))])
+        if self.json:
+            raise InputError("--json needs words: give them after the layer")
+        return replace(_converse(vocabulary, other_rows=is_other), shown=())
+
+    def _items(self, layer: Layer, embedding: Embedding) -> Embedding:
+        """The rows of the layer's items with their names."""
+        from manyheads.files import read_labels
+
         if self.graph is not None:
             graph, chosen = read_graph_file(
                 str(self.graph), items=embedding.items, labels=self.labels, embedding=embedding
             )
             assert chosen is not None
-            embedding, names = chosen, graph.labels
-        vocabulary = Vocabulary(layer, embedding.rows, names)
-        if self.words:
-            return attention_answer(vocabulary, self.words)
-        if self.json:
-            raise InputError("--json needs words: give them after the layer")
-        return replace(_converse(vocabulary), shown=())
+            return replace(chosen, names=graph.labels)
+        if self.labels is not None:
+            names = read_labels(self.labels)
+            if len(names) != embedding.items:
+                raise InputError(f"{len(names)} labels do not name the {embedding.items} rows of the embedding")
+            return replace(embedding, names=names)
+        if layer.labels is None:
+            return embedding
+        if len(layer.labels) == embedding.items:
+            return replace(embedding, names=layer.labels)
+        if embedding.names is None:
+            raise InputError(
+                f"{self.layer} names {len(layer.labels):,} items but the embedding has {embedding.items:,} rows "
+                "without names: give --labels with the names of all rows"
+            )
+        return embedding.select(layer.labels)
 
 
-def attention_answer(vocabulary: Vocabulary, words: tuple[str, ...]) -> Answer:
-    """The attention among these words, or of one word among all items; yes if any item attends to another."""
+def attention_answer(vocabulary: Vocabulary, words: tuple[str, ...], *, other_rows: bool = False) -> Answer:
+    """The attention among these words, or of one word among all items; yes if any item attends to another.
+
+    Args:
+        vocabulary: The layer with the rows of its items and their names.
+        words: One item, or all items of a context.
+        other_rows: Whether the rows are not those of the certificate in the layer's file.
+
+    Returns:
+        The pairs, and notes where the file's certificate does not cover the question.
+    """
+    from manyheads.cli.render.layer_table import record_facts
+
     items = vocabulary.items(words)
     if len(words) == 1:
         found = list(dict.fromkeys([*vocabulary.all_from(items), *vocabulary.all_to(items)]))  # a loop is in both
@@ -77,16 +116,47 @@ def attention_answer(vocabulary: Vocabulary, words: tuple[str, ...]) -> Answer:
     else:
         found = vocabulary.within(items)
         where = f"the context {' '.join(map(vocabulary.name, items))}"
+    length = len(items) if len(words) > 1 else None
+    notes = outside_notes(vocabulary.layer, length, other_rows=other_rows)
     return Answer(
         facts={
             "words": list(words),
             "items": [{"item": item, "label": vocabulary.name(item)} for item in items],
             "threshold": vocabulary.layer.threshold,
             "attends": [_fact(vocabulary, attention) for attention in found],
+            "file_says": record_facts(vocabulary.layer),
+            "notes": notes,
         },
-        shown=_shown(vocabulary, found, where),
+        shown=[*_shown(vocabulary, found, where), *shown_notes(notes)],
         yes=bool(found),
     )
+
+
+def outside_notes(layer: Layer, length: int | None, *, other_rows: bool) -> list[str]:
+    """Why the certificate in the layer's file says nothing about a context; nothing if it covers the context.
+
+    Args:
+        layer: The layer with the record of its file.
+        length: The number of items in the context; None: every context.
+        other_rows: Whether the rows are not those of the certificate.
+
+    Returns:
+        A sentence for each reason.
+    """
+    record = layer.record
+    if record is None:
+        return []
+    if not record.holds:
+        return [f"nothing is proved here: the layer is {record.certificate['verdict']}, the file says"]
+    notes = []
+    if length is not None and not record.covers(length):
+        notes.append(
+            f"nothing is proved here: the context has {counted(length, 'item')}, and the file's certificate is about "
+            f"{record.contexts}"
+        )
+    if other_rows:
+        notes.append("nothing is proved here: the rows are not those of the file's certificate")
+    return notes
 
 
 def _shown(vocabulary: Vocabulary, found: list[RecognisedPair], where: str) -> list[RenderableType]:
@@ -117,8 +187,10 @@ def _fact(vocabulary: Vocabulary, one: RecognisedPair) -> dict[str, object]:
     }
 
 
-def _converse(vocabulary: Vocabulary) -> Answer:
+def _converse(vocabulary: Vocabulary, *, other_rows: bool) -> Answer:
     """Answer line by line; bad input is one sentence, and the next line is read."""
+    from manyheads.cli.render.layer_table import record_words
+
     answers: list[Answer] = []
     while (line := _line()) is not None:
         try:
@@ -128,8 +200,10 @@ def _converse(vocabulary: Vocabulary) -> Answer:
         if not words:
             continue
         try:
-            answers.append(attention_answer(vocabulary, words))
+            answers.append(attention_answer(vocabulary, words, other_rows=other_rows))
             said = rendered(answers[-1].shown)
+            if len(answers) == 1:
+                say(record_words(vocabulary.layer))
         except InputError as error:
             said = str(error)
         if not tell(said):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
@@ -19,8 +19,13 @@ from manyheads.cli.options.option_types import (
     require_ending,
 )
 from manyheads.cli.options.problem_options import ProblemOptions
-from manyheads.cli.render.answer import Answer, shown_files
+from manyheads.cli.render.answer import Answer, shown_files, shown_notes
 from manyheads.errors import InputError
+
+if TYPE_CHECKING:
+    from manyheads.certificate import Certificate
+    from manyheads.layer.layer import Layer
+    from manyheads.problem.problem import Problem
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +52,7 @@ class CertifyCommand:
     def run(self) -> Answer:
         """Read, certify; yes if the layer holds the graph or the proof is valid."""
         from manyheads.certificate import certify
-        from manyheads.cli.render.layer_table import layer_facts, shown_certificate
+        from manyheads.cli.render.layer_table import layer_facts, record_facts, shown_certificate
         from manyheads.cli.render.progress import progress
         from manyheads.files import check_writable, pack_proof, read_layer, read_provenance, write_together
 
@@ -67,13 +72,16 @@ class CertifyCommand:
         if self.proof is not None and certificate.holds:
             write_together({self.proof: pack_proof(layer, problem, certificate)}, force=self.force)
             written.append(self.proof)
+        notes = _contradictions(layer, problem, certificate)
         return Answer(
             facts={
                 "layer": layer_facts(layer, provenance),
                 "certificate": asdict(certificate),
+                "file_says": record_facts(layer),
+                "notes": notes,
                 "written": written,
             },
-            shown=[*shown_certificate(certificate), *shown_files(written)],
+            shown=[*shown_certificate(certificate), *shown_notes(notes), *shown_files(written)],
             yes=certificate.holds,
         )
 
@@ -90,3 +98,15 @@ class CertifyCommand:
             file = read_exclusion(path)
             check = file.check(self.problem.load())
         return Answer(asdict(check) | {"provenance": dict(file.provenance)}, shown_check(check), yes=check.proved)
+
+
+def _contradictions(layer: Layer, problem: Problem, certificate: Certificate) -> list[str]:
+    """Where the layer's file says another verdict than the certificate, or is about another graph or embedding."""
+    record = layer.record
+    if record is None:
+        return []
+    if (record.graph, record.embedding) != (problem.graph.fingerprint, problem.embedding.fingerprint):
+        return [f"the certificate in the layer's file is about another graph or embedding ({record})"]
+    if record.holds and not certificate.holds and record.context_lengths == certificate.context_lengths:
+        return [f"the layer's file says {record}, and that is not proved here"]
+    return []

@@ -69,7 +69,7 @@ class CompileCommand:
         built = self.construction.build(problem, context_length=length)
         layer, certificate = self._certified(built.layer, problem, length)
         provenance = provenance | (certificate.record() if certificate else {})
-        written = self.files.write(problem, layer, provenance)
+        written = self.files.write(problem, layer, provenance, certificate)
         return Answer(
             facts={
                 "layer": layer_facts(layer, provenance),

@@ -73,6 +73,7 @@ class ExcludeCommand:
 
     def _write(self, problem: Problem, exclusion: Exclusion) -> tuple[list[Path], list[str]]:
         """Write the proof or the layer; a note for the file that was asked for and has no content."""
+        from manyheads.certificate import described
         from manyheads.files import write_exclusion, write_layer
         from manyheads.layer.rules import rule_named
 
@@ -84,7 +85,9 @@ class ExcludeCommand:
         elif self.proof is not None:
             notes.append(f"{self.proof} is not written: there is no proof of an exclusion")
         if self.output is not None and exclusion.layer is not None:
-            layer = replace(exclusion.layer, rule=rule_named(self.rule))  # the same for one head
+            assert exclusion.certificate is not None, "a layer of exclude has a certificate"
+            rule = rule_named(self.rule)  # max and sum are the same for one head
+            layer = described(replace(exclusion.layer, rule=rule), problem, replace(exclusion.certificate, rule=rule))
             write_layer(self.output, layer, provenance=provenance, force=self.force)
             written.append(self.output)
         elif self.output is not None:

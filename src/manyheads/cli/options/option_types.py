@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,6 +18,7 @@ from manyheads.errors import InputError
 from manyheads.numbers import check_number
 
 if TYPE_CHECKING:
+    from manyheads.certificate import Certificate
     from manyheads.layer.layer import Layer
     from manyheads.problem.problem import ContextLength, Problem
     from manyheads.sweep import Workers
@@ -179,17 +180,32 @@ class Outputs:
         for path in self.paths:
             check_writable(path, force=self.force)
 
-    def write(self, problem: Problem, layer: Layer | None, provenance: Mapping[str, str | int]) -> list[Path]:
+    def write(
+        self,
+        problem: Problem,
+        layer: Layer | None,
+        provenance: Mapping[str, str | int],
+        certificate: Certificate | None = None,
+    ) -> list[Path]:
         """Write the files that were asked for; without a layer, only graph and embedding.
+
+        Args:
+            problem: The graph and the embedding.
+            layer: The layer.
+            provenance: Facts on the origin of the layer.
+            certificate: Of the layer, to be written into its file; None: the layer has none.
 
         Returns:
             The files that were written.
         """
+        from manyheads.certificate import described
         from manyheads.files import pack_embedding, pack_graph, pack_layer, write_together
 
         files: dict[Path, bytes] = {}
         if self.output is not None and layer is not None:
-            files[self.output] = pack_layer(layer, provenance=provenance)
+            named = replace(layer, labels=problem.graph.labels)
+            known = named if certificate is None else described(layer, problem, certificate)
+            files[self.output] = pack_layer(known, provenance=provenance)
         if self.save_graph is not None:
             files[self.save_graph] = pack_graph(self.save_graph, problem.graph)
         if self.save_embedding is not None:

@@ -63,6 +63,21 @@ def layer_facts(layer: Layer, provenance: Mapping[str, str | int]) -> dict[str, 
     }
 
 
+def record_words(layer: Layer) -> str:
+    """What the file of a layer says about it, as a claim of the file."""
+    if layer.record is None:
+        return "the file has no certificate of these weights: `manyheads certify` proves what the layer holds"
+    return f"the file says: {layer.record}; `manyheads certify` verifies it"
+
+
+def record_facts(layer: Layer) -> dict[str, object] | None:
+    """What the file of a layer says about it, for programs."""
+    if layer.record is None:
+        return None
+    named = {name: layer.record.certificate.get(name) for name in ("verdict", "items", "relations", "context_lengths")}
+    return named | {"graph": layer.record.graph, "embedding": layer.record.embedding}
+
+
 def search_line(step: WidthLimit | WidthTrial) -> str:
     """One step of the search for the smallest construction, as a line of progress."""
     if isinstance(step, WidthLimit):
