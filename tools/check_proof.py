@@ -29,6 +29,7 @@ def read(path):
     if str(data["format"]) != "manyheads proof 1" or rule not in ("max", "sum", "softmax"):
         raise ValueError(f"another format, or the rule {rule}, which this checker does not know")
     finite = all(np.isfinite(part).all() for part in (query, key, rows, threshold))
+    key = np.repeat(key, len(query) // max(1, len(key)), axis=0)  # heads that share keys: a copy for each of them
     if not finite or key.shape != query.shape or rows.shape != (items, query.shape[1]) or 0 in query.shape:
         raise ValueError("weights and rows do not go together, or a number is not finite")
     if rule == "softmax" and not (len(lengths) == 2 and 2 <= lengths[0] <= lengths[1] <= items):
@@ -112,9 +113,8 @@ def check_contexts(query, key, rows, threshold, related, lengths):
         if not (np.ptp(logits, axis=1) < 600).all():  # powers of e would underflow
             return False
         # an error of all logits moves a share by at most half of it; the rest is the arithmetic of the bounds
-        error = (bounds + 16 * UNIT * (np.abs(logits).max(axis=1) + 1)).sum() + 16 * heads * (
-            len(rows) + heads + 64
-        ) * UNIT
+        error = (bounds + 16 * UNIT * (np.abs(logits).max(axis=1) + 1)).sum()
+        error += 16 * heads * (len(rows) + heads + 64) * UNIT
         e = np.exp(logits - logits.max(axis=1, keepdims=True))
         for relations, length, sign in ((True, lengths[1], 1), (False, lengths[0], -1)):
             scores = quick_scores(e, i, length - 2, relations)

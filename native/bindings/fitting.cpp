@@ -1,6 +1,7 @@
 // The bindings of fitting by full gradients: Finding, Burst, Fitting32, Fitting64.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
@@ -17,15 +18,18 @@ namespace {
 
 template <class T> class Fit {
 public:
-    Fit(const Indices &row_starts, const Indices &targets, const Array<float, 2> &embedding, int heads, int key_width, int threads)
-        : fitting_(checked(row_starts, targets, embedding, heads, key_width, threads), embedding.data(),
-                   static_cast<int>(embedding.shape(1)), heads, key_width, threads) {}
+    Fit(const Indices &row_starts, const Indices &targets, const Array<float, 2> &embedding, int heads, int key_width, int threads,
+        std::optional<int> key_heads)
+        : fitting_(checked(row_starts, targets, embedding, heads, key_width, threads, key_heads), embedding.data(),
+                   static_cast<int>(embedding.shape(1)), heads, key_heads.value_or(heads), key_width, threads) {}
 
     void set_weights(const Array<double, 3> &query, const Array<double, 3> &key, double threshold) {
-        for (const auto *w : {&query, &key})
-            require(w->shape(0) == std::size_t(fitting_.heads()) && w->shape(1) == std::size_t(fitting_.d_model()) &&
-                        w->shape(2) == std::size_t(fitting_.key_width()),
+        for (int matrix = 0; matrix < 2; ++matrix) {
+            const auto &w = matrix == 0 ? query : key;
+            require(w.shape(0) == std::size_t(fitting_.heads_of(matrix)) && w.shape(1) == std::size_t(fitting_.d_model()) &&
+                        w.shape(2) == std::size_t(fitting_.key_width()),
                     "the weights have another shape than (heads, d_model, key_width)");
+        }
         fitting_.set(query.data(), 0), fitting_.set(key.data(), 1);
         fitting_.forget();
         threshold_ = threshold;
@@ -57,22 +61,25 @@ public:
 private:
     // Checks the arrays and numbers, then copies the relations.
     static Relations checked(const Indices &row_starts, const Indices &targets, const Array<float, 2> &embedding, int heads, int key_width,
-                             int threads) {
+                             int threads, std::optional<int> key_heads) {
         Relations relations = relations_from(row_starts, targets);
         require(embedding.shape(0) == std::size_t(relations.items()), "the embedding has another number of rows than the graph items");
         require_shape(relations.items(), static_cast<std::int64_t>(embedding.shape(1)), heads, key_width);
         require_range("threads", threads, 1, MOST_THREADS);
+        require_range("key_heads", key_heads.value_or(heads), 1, heads);
+        require(heads % key_heads.value_or(heads) == 0, "key_heads does not divide heads");
         return relations;
     }
 
     template <class Fill> std::pair<Numbers, Numbers> matrices(Fill &&fill) const {
-        const std::size_t heads = fitting_.heads(), d_model = fitting_.d_model(), key_width = fitting_.key_width();
-        std::unique_ptr<double[]> both[2];
-        for (int matrix = 0; matrix < 2; ++matrix) {
-            both[matrix] = std::make_unique<double[]>(heads * d_model * key_width);
-            fill(both[matrix].get(), matrix);
-        }
-        return {owned(std::move(both[0]), {heads, d_model, key_width}), owned(std::move(both[1]), {heads, d_model, key_width})};
+        const std::size_t d_model = fitting_.d_model(), key_width = fitting_.key_width();
+        const auto one = [&](int matrix) {
+            const std::size_t heads = fitting_.heads_of(matrix);
+            auto numbers = std::make_unique<double[]>(heads * d_model * key_width);
+            fill(numbers.get(), matrix);
+            return owned(std::move(numbers), {heads, d_model, key_width});
+        };
+        return {one(0), one(1)};
     }
 
     Fitting<T> fitting_;
@@ -81,9 +88,10 @@ private:
 
 template <class T> void register_as(nb::module_ &m, const char *name) {
     nb::class_<Fit<T>>(m, name,
-                       "Weights fitted to a graph by full gradients. They cross this border as float64 (heads, d_model, key_width).")
-        .def(nb::init<const Indices &, const Indices &, const Array<float, 2> &, int, int, int>(), "row_starts"_a, "targets"_a,
-             "embedding"_a, "heads"_a, "key_width"_a, "threads"_a)
+                       "Weights fitted to a graph by full gradients. They cross this border as float64 (heads, d_model, key_width), the "
+                       "keys as (key_heads, d_model, key_width).")
+        .def(nb::init<const Indices &, const Indices &, const Array<float, 2> &, int, int, int, std::optional<int>>(), "row_starts"_a,
+             "targets"_a, "embedding"_a, "heads"_a, "key_width"_a, "threads"_a, "key_heads"_a = nb::none())
         .def("set_weights", &Fit<T>::set_weights, "query"_a, "key"_a, "threshold"_a,
              "Set the weights, and the optimiser's moments to zero.")
         .def("weights", &Fit<T>::weights, "Return (query, key, threshold).")

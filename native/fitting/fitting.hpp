@@ -30,15 +30,16 @@ struct Burst {
     Finding finding;
 };
 
-// The weights and Adam's moments. Both matrices are stored side by side, [d_model][queries of all heads, keys of all
-// heads]. Each half is padded to whole vectors.
+// The weights and Adam's moments. Both matrices are stored side by side, [d_model][queries of all heads, keys of all key
+// heads]. Each part is padded to whole vectors.
 template <class T> class Fitting {
 public:
-    Fitting(Relations relations, const float *embedding, int d_model, int heads, int key_width, int threads)
-        : relations_(std::move(relations)), d_model_(d_model), half_(round_up(heads * key_width, WIDTH<T>)), stride_(2 * half_),
+    Fitting(Relations relations, const float *embedding, int d_model, int heads, int key_heads, int key_width, int threads)
+        : relations_(std::move(relations)), d_model_(d_model),
+          parts_{round_up(heads * key_width, WIDTH<T>), round_up(key_heads * key_width, WIDTH<T>)}, stride_(parts_[0] + parts_[1]),
           embedding_(embedding, embedding + std::size_t(relations_.items()) * d_model), joined_(std::size_t(items()) * stride_),
           value_(std::size_t(d_model) * stride_), gradient_(value_.size()), first_(value_.size()), second_(value_.size()),
-          projections_(items(), heads, key_width), by_query_(projections_.rows() * projections_.width()) {
+          projections_(items(), heads, key_heads, key_width), by_query_(projections_.at(heads, 0)) {
         for (int n = 0; n < threads; ++n) surveyors_.emplace_back(projections_, relations_);
         groups_.resize((items() + Surveyor<T>::GROUP - 1) / Surveyor<T>::GROUP);
         std::iota(groups_.begin(), groups_.end(), 0);
@@ -52,7 +53,9 @@ public:
     int items() const { return relations_.items(); }
     int d_model() const { return d_model_; }
     int heads() const { return projections_.heads(); }
+    int key_heads() const { return projections_.key_heads(); }
     int key_width() const { return projections_.key_width(); }
+    int heads_of(int matrix) const { return matrix == 0 ? heads() : key_heads(); }
 
     // Surveys all pairs of a share of the sources, and computes the gradient by the weights (see get_gradient).
     Finding look(const Levels &levels, double share);
@@ -66,7 +69,7 @@ public:
         threshold_first_ = threshold_second_ = 0, power1_ = power2_ = 1;
     }
 
-    // matrix 0 is the query, 1 the key, as (heads, d_model, key_width).
+    // matrix 0 is the query, as (heads, d_model, key_width), 1 the key, as (key_heads, d_model, key_width).
     void set(const double *plain, int matrix) {
         each(matrix, [&](std::size_t from, std::size_t to) { value_[to] = static_cast<T>(plain[from]); });
     }
@@ -109,11 +112,14 @@ private:
         }
     }
 
+    // The place of a matrix in a row.
+    int offset(int matrix) const { return matrix * parts_[0]; }
+
     template <class Body> void each(int matrix, Body &&body) const {
         std::size_t plain = 0;
-        for (int head = 0; head < heads(); ++head)
+        for (int head = 0; head < heads_of(matrix); ++head)
             for (int d = 0; d < d_model_; ++d)
-                for (int c = 0; c < key_width(); ++c) body(plain++, std::size_t(d) * stride_ + matrix * half_ + head * key_width() + c);
+                for (int c = 0; c < key_width(); ++c) body(plain++, std::size_t(d) * stride_ + offset(matrix) + head * key_width() + c);
     }
 
     // Divides 0 … count − 1 among the threads and calls body(thread, first, last) on each.
@@ -156,10 +162,10 @@ private:
     // Computes the queries of the chosen sources and the keys of all items.
     void project(const Groups &groups) {
         const auto half = [&](int matrix, int first, int last) {
-            T *const to = joined_.data() + std::size_t(first) * stride_ + matrix * half_;
-            for (int i = 0; i < last - first; ++i) std::fill_n(to + std::size_t(i) * stride_, half_, T(0));
+            T *const to = joined_.data() + std::size_t(first) * stride_ + offset(matrix);
+            for (int i = 0; i < last - first; ++i) std::fill_n(to + std::size_t(i) * stride_, parts_[matrix], T(0));
             add_product(embedding_.data() + std::size_t(first) * d_model_, d_model_, 1, last - first, d_model_,
-                        value_.data() + matrix * half_, stride_, half_, to, stride_);
+                        value_.data() + offset(matrix), stride_, parts_[matrix], to, stride_);
         };
         share_sources(groups, [&](int, int first, int last) {
             half(0, first, last);
@@ -167,7 +173,7 @@ private:
         });
         share(items(), [&](int, int first, int last) {
             half(1, first, last);
-            projections_.fill_keys(joined_.data() + half_, stride_, first, last);
+            projections_.fill_keys(joined_.data() + offset(1), stride_, first, last);
         });
     }
 
@@ -183,19 +189,19 @@ private:
     }
 
     void pull_back(const Groups &groups) {
-        const auto gather = [&](T *to, const T *from) {
-            for (int head = 0; head < heads(); ++head) std::copy_n(from + projections_.at(head, 0), key_width(), to + head * key_width());
+        const auto gather = [&](int matrix, T *to, const T *from) {
+            for (int head = 0; head < heads_of(matrix); ++head) std::copy_n(from + projections_.at(head, 0), key_width(), to + head * key_width());
         };
         share_sources(groups, [&](int, int first, int last) {
             for (int i = first; i < last; ++i)
-                gather(joined_.data() + std::size_t(i) * stride_, by_query_.data() + std::size_t(i) * projections_.width());
+                gather(0, joined_.data() + std::size_t(i) * stride_, by_query_.data() + std::size_t(i) * projections_.width());
         });
         share(items(), [&](int, int first, int last) {
             for (int i = first; i < last; ++i) {
-                T *const key = joined_.data() + std::size_t(i) * stride_ + half_;
-                gather(key, surveyors_[0].by_key.data() + std::size_t(i) * projections_.width());
+                T *const key = joined_.data() + std::size_t(i) * stride_ + offset(1);
+                gather(1, key, surveyors_[0].by_key.data() + std::size_t(i) * projections_.width());
                 for (std::size_t n = 1; n < surveyors_.size(); ++n)
-                    for (int head = 0; head < heads(); ++head)
+                    for (int head = 0; head < key_heads(); ++head)
                         for (int c = 0; c < key_width(); ++c)
                             key[head * key_width() + c] += surveyors_[n].by_key[projections_.at(head, i) + c];
             }
@@ -205,7 +211,8 @@ private:
             std::fill_n(to, std::size_t(last - first) * stride_, T(0));
             const auto half = [&](int matrix, int begin, int end) {
                 add_product(embedding_.data() + std::size_t(begin) * d_model_ + first, 1, d_model_, last - first, end - begin,
-                            joined_.data() + std::size_t(begin) * stride_ + matrix * half_, stride_, half_, to + matrix * half_, stride_);
+                            joined_.data() + std::size_t(begin) * stride_ + offset(matrix), stride_, parts_[matrix], to + offset(matrix),
+                            stride_);
             };
             if (groups.all) half(0, 0, items());
             else
@@ -218,7 +225,7 @@ private:
     }
 
     Relations relations_;
-    int d_model_, half_, stride_;
+    int d_model_, parts_[2], stride_;  // the widths of both matrices' parts in a row, and of the whole row
     std::vector<T> embedding_;
     Buffer<T> joined_, value_, gradient_, first_, second_;
     Projections<T> projections_;

@@ -53,27 +53,31 @@ template <class T> MANYHEADS_INLINE inline std::uint32_t lanes(Bits<T> x) {
 #endif
 }
 
-// Queries and keys of all items, head by head: a row of width() for each item. The keys are stored a second time as
-// [head][block][c][BLOCK], blocks of BLOCK items side by side. The survey reads them in this order.
+// Queries of all items, head by head, and keys, key head by key head: a row of width() for each item. Head k of h reads
+// key head k·g/h of g. The keys are stored a second time as [key head][block][c][BLOCK], blocks of BLOCK items side by
+// side. The survey reads them in this order.
 template <class T> class Projections {
 public:
     static constexpr int BLOCK = TILE_VECTORS * WIDTH<T>;
 
-    Projections(int items, int heads, int key_width)
-        : items_(items), heads_(heads), key_width_(key_width), width_(round_up(key_width, WIDTH<T>)), query_(rows() * width_),
-          key_(rows() * width_), across_(std::size_t(heads) * blocks() * key_width * BLOCK) {}
+    Projections(int items, int heads, int key_heads, int key_width)
+        : items_(items), heads_(heads), key_heads_(key_heads), key_width_(key_width), width_(round_up(key_width, WIDTH<T>)),
+          query_(at(heads, 0)), key_(at(key_heads, 0)), across_(std::size_t(key_heads) * blocks() * key_width * BLOCK) {}
 
     int items() const { return items_; }
     int heads() const { return heads_; }
+    int key_heads() const { return key_heads_; }
+    int key_head(int head) const { return static_cast<int>(std::int64_t(head) * key_heads_ / heads_); }
     int key_width() const { return key_width_; }
     int width() const { return width_; }
     int blocks() const { return (items_ + BLOCK - 1) / BLOCK; }
-    std::size_t rows() const { return std::size_t(heads_) * items_; }
     std::size_t at(int head, int item) const { return (std::size_t(head) * items_ + item) * width_; }
 
     const T *query(int head, int item) const { return query_.data() + at(head, item); }
-    const T *key(int head, int item) const { return key_.data() + at(head, item); }
-    const T *across(int head, int block) const { return across_.data() + (std::size_t(head) * blocks() + block) * key_width_ * BLOCK; }
+    const T *key(int head, int item) const { return key_.data() + at(key_head(head), item); }
+    const T *across(int head, int block) const {
+        return across_.data() + (std::size_t(key_head(head)) * blocks() + block) * key_width_ * BLOCK;
+    }
 
     // From rows [item][queries of all heads …], those of items first … last − 1.
     void fill_queries(const T *joined, std::ptrdiff_t stride, int first, int last) {
@@ -82,9 +86,9 @@ public:
                 std::copy_n(joined + i * stride + head * key_width_, key_width_, query_.data() + at(head, i));
     }
 
-    // From rows [item][keys of all heads …], likewise.
+    // From rows [item][keys of all key heads …], likewise.
     void fill_keys(const T *joined, std::ptrdiff_t stride, int first, int last) {
-        for (int head = 0; head < heads_; ++head)
+        for (int head = 0; head < key_heads_; ++head)
             for (int i = first; i < last; ++i) {
                 const T *const from = joined + i * stride + head * key_width_;
                 T *const block = across_.data() + (std::size_t(head) * blocks() + i / BLOCK) * key_width_ * BLOCK + i % BLOCK;
@@ -94,16 +98,16 @@ public:
     }
 
 private:
-    int items_, heads_, key_width_, width_;
+    int items_, heads_, key_heads_, key_width_, width_;
     Buffer<T> query_, key_, across_;
 };
 
 // The part of a survey that one thread computes. Its gradients have the layout of the rows of Projections.
 template <class T> class Surveyor {
 public:
-    Surveyor(const Projections<T> &p, const Relations &relations) : by_key(p.rows() * p.width()), p_(&p), relations_(&relations) {}
+    Surveyor(const Projections<T> &p, const Relations &relations) : by_key(p.at(p.key_heads(), 0)), p_(&p), relations_(&relations) {}
 
-    Buffer<T> by_key;  // summed over this thread's sources
+    Buffer<T> by_key;  // summed over this thread's sources, and over the heads that share a key head
 
     static constexpr int GROUP = 48;  // sources whose scores are computed while a block of keys is in the cache
 
@@ -194,7 +198,7 @@ private:
 
     void push(int head, Item source, Item target, T gradient) {
         const T *const query = p_->query(head, source), *const key = p_->key(head, target);
-        T *const by_query = by_query_ + p_->at(head, source), *const to_key = by_key.data() + p_->at(head, target);
+        T *const by_query = by_query_ + p_->at(head, source), *const to_key = by_key.data() + p_->at(p_->key_head(head), target);
         for (int c = 0; c < p_->width(); c += WIDTH<T>) {
             store<T>(by_query + c, load(by_query + c) + gradient * load(key + c));
             store<T>(to_key + c, load(to_key + c) + gradient * load(query + c));

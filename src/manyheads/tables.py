@@ -74,9 +74,14 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def in_heads(heads: int, key_width: int) -> str:
-    """A number of heads and their width in words, e.g. "4 heads of width 6"."""
-    return f"{counted(heads, 'head')} of width {key_width:,}"
+def in_heads(heads: int, key_width: int, key_heads: int | None = None) -> str:
+    """A number of heads and their width in words, and the number of key heads if heads share keys.
+
+    >>> in_heads(4, 6), in_heads(4, 6, 1)
+    ('4 heads of width 6', '4 heads of width 6 that share 1 key head')
+    """
+    shared = "" if key_heads in (None, heads) else f" that share {counted(key_heads or 0, 'key head')}"
+    return f"{counted(heads, 'head')} of width {key_width:,}{shared}"
 
 
 def data_frame(rows: Iterable[Mapping[str, object]]) -> Any:

@@ -123,15 +123,22 @@ def test_every_cell_of_one_dimension_is_counted() -> None:
             assert bound < items**2  # the bound says something
 
 
-@pytest.mark.parametrize(("heads", "d_model", "key_width"), [(1, 2, 1), (2, 1, 1), (1, 2, 2), (2, 2, 1)])
-def test_sampled_layers_are_counted(heads: int, d_model: int, key_width: int) -> None:
+@pytest.mark.parametrize(
+    ("heads", "key_heads", "d_model", "key_width"),
+    [(1, 1, 2, 1), (2, 2, 1, 1), (1, 1, 2, 2), (2, 2, 2, 1), (2, 1, 2, 1)],
+)
+def test_sampled_layers_are_counted(heads: int, key_heads: int, d_model: int, key_width: int) -> None:
     """Different graphs that 2,000 random layers hold over the same 6 rows, against the bound."""
     rng, seen = np.random.default_rng(0), set()
     x = rng.standard_normal((6, d_model))
     for _ in range(2_000):
-        query, key = rng.standard_normal((2, heads, d_model, key_width))
+        query = rng.standard_normal((heads, d_model, key_width))
+        key = rng.standard_normal((key_heads, d_model, key_width))
         seen.add(Layer(query, key, float(rng.standard_normal()), "max").recognise(x).tobytes())
-    bound = float(log2_labellings(items=6, d_model=d_model, heads=heads, key_width=key_width))
+    shape = {"d_model": d_model, "heads": heads, "key_width": key_width, "key_heads": key_heads}
+    bound = float(log2_labellings(items=6, **shape))
+    assert log2_share(0.0, items=6, **shape) == min(0.0, bound)  # a family of one graph
+    assert float(log2_share(1e3, items=6, **shape)) == pytest.approx(bound - 1e3 / np.log(2))
     assert 5 < np.log2(len(seen)) <= bound
 
 

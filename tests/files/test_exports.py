@@ -24,6 +24,14 @@ def layer_of(rule: str, dtype: str = "float32", scale: float = 1.0) -> Layer:
     return Layer(query, key, threshold=0.3, rule=rule)
 
 
+def shared_layer(
+    rule: str, dtype: str = "float32", heads: int = 4, key_heads: int = 2, width: int = WIDTH, scale: float = 3.0
+) -> Layer:
+    rng = np.random.default_rng(6)
+    query, key = ((rng.standard_normal((g, D_MODEL, width)) * scale).astype(dtype) for g in (heads, key_heads))
+    return Layer(query, key, threshold=0.3, rule=rule)
+
+
 def long_and_short_rows() -> np.ndarray:
     """Rows whose lengths range over four orders of magnitude, which a normalisation would not survive."""
     lengths = np.logspace(-2, 2, ITEMS, dtype=np.float32)
@@ -51,14 +59,14 @@ print(json.dumps(answers))
 def test_torch_loads_it_without_this_package(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     embedding = gaussian(ITEMS, D_MODEL, seed=1)
-    directories = [tmp_path / rule for rule in RULES]
-    for rule, directory in zip(RULES, directories, strict=True):
-        write_export(directory, layer_of(rule), to="torch", embedding=embedding)
+    layers = [make(rule) for rule in RULES for make in (layer_of, shared_layer)]
+    directories = [tmp_path / str(number) for number in range(len(layers))]
+    for layer, directory in zip(layers, directories, strict=True):
+        write_export(directory, layer, to="torch", embedding=embedding)
     words = [json.dumps([context.tolist() for context in CONTEXTS]), *map(str, directories)]
     done = subprocess.run([sys.executable, "-c", LOADED_ALONE, *words], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    for rule, answers in zip(RULES, json.loads(done.stdout), strict=True):
-        layer = layer_of(rule)
+    for layer, answers in zip(layers, json.loads(done.stdout), strict=True):
         for context, (scores, recognised) in zip(CONTEXTS, answers, strict=True):
             np.testing.assert_allclose(scores, layer.scores(embedding[context]), rtol=1e-12, atol=1e-12)
             np.testing.assert_array_equal(recognised, layer.recognise(embedding[context]))
@@ -111,6 +119,46 @@ def test_transformers_attends_alike(rows: str, dtype: str, tmp_path: Path) -> No
         np.testing.assert_array_equal(output.last_hidden_state[0], embedding[context])  # normalised by nothing
 
 
+@pytest.mark.parametrize(
+    ("dtype", "heads", "key_heads", "width"),
+    [("float32", 4, 2, 7), ("float64", 4, 1, 6), ("float32", 10, 5, 3)],  # 10 heads do not divide d_model 12
+)
+def test_transformers_shares_keys(dtype: str, heads: int, key_heads: int, width: int, tmp_path: Path) -> None:
+    torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
+    if not hasattr(transformers, "EuroBertModel"):
+        pytest.skip("this version of transformers does not have EuroBERT")
+    embedding, layer = long_and_short_rows(), shared_layer("softmax", dtype, heads, key_heads, width, scale=0.3)
+    write_export(tmp_path / "out", layer, to="transformers", embedding=embedding)
+    model, report = transformers.AutoModel.from_pretrained(
+        tmp_path / "out", attn_implementation="eager", dtype=getattr(torch, dtype), output_loading_info=True
+    )
+    assert isinstance(model, transformers.EuroBertModel)
+    assert not any(report[key] for key in ("missing_keys", "unexpected_keys", "mismatched_keys"))
+    assert model.config.manyheads == {"rule": "softmax", "threshold": layer.threshold}
+    keys = model.layers[0].self_attn.k_proj.weight
+    assert keys.shape[0] == key_heads * (width + width % 2)  # shared there too, not one copy for each head
+    for context in CONTEXTS:
+        with torch.no_grad():
+            output = model(torch.from_numpy(context)[None], output_attentions=True)
+        scores = layer.scores(embedding[context])
+        assert np.ptp(scores) > 0.5  # far from uniform, so a wrong scale or a rotation would show
+        np.testing.assert_allclose(output.attentions[0][0].sum(dim=0), scores, atol=3e-5)
+        np.testing.assert_array_equal(output.last_hidden_state[0][:, :D_MODEL], embedding[context])
+
+
+def test_transformer_lens_gets_a_copy_of_shared_keys_for_each_head(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    from manyheads.files.standalone.hooked import read
+
+    layer = shared_layer("max", heads=6, key_heads=2)
+    write_export(tmp_path / "out", layer, to="transformer-lens", embedding=gaussian(ITEMS, D_MODEL, seed=1))
+    _, weights = read(tmp_path / "out")
+    keys = weights["blocks.0.attn.W_K"]
+    assert keys.shape == layer.query.shape
+    for head in range(6):
+        np.testing.assert_array_equal(keys[head], layer.key[head // 3])
+
+
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # version 3 says that it is the last with this class
 def test_transformer_lens_attends_alike(tmp_path: Path) -> None:
     """Needs the lens extra, which is large and no part of dev."""
@@ -144,7 +192,7 @@ def test_what_cannot_be_exported(tmp_path: Path) -> None:
         write_export(tmp_path / "out", layer_of("max"), to="transformer-lens")
     with pytest.raises(InputError, match="rows of 12 numbers but the embedding has rows of 5"):
         write_export(tmp_path / "out", layer_of("max"), to="torch", embedding=embedding[:, :5].copy())
-    with pytest.raises(InputError, match="too long for T5"):
+    with pytest.raises(InputError, match="too long for the normalisation"):
         write_export(tmp_path / "out", layer_of("softmax"), to="transformers", embedding=embedding * np.float32(1e18))
     assert not (tmp_path / "out").exists()
 

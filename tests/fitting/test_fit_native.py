@@ -26,26 +26,36 @@ GRAPHS = {
     "dense": random_graph(17, 200, seed=2),
     "empty": Graph(30, np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)),
 }
-SHAPES = [(1, 1), (3, 5), (2, 16), (5, 9)]  # (heads, key_width)
+SHAPES = [(1, 1, 1), (3, 3, 5), (2, 2, 16), (5, 5, 9), (4, 2, 5), (6, 1, 9)]  # (heads, key_heads, key_width)
 LEVELS = {"max": (FLOORLESS, 0.4, 2.1, 1.3, 3.0), "softmax": (-0.7, 0.7, 3.0, 1.5, 1.0)}
 
 
-def weights(heads: int, d_model: int, key_width: int, seed: int = 0) -> tuple[ndarray, ndarray]:
-    query, key = np.random.default_rng(seed).standard_normal((2, heads, d_model, key_width)) * 1.2
+def weights(
+    heads: int, d_model: int, key_width: int, seed: int = 0, key_heads: int | None = None
+) -> tuple[ndarray, ndarray]:
+    rng = np.random.default_rng(seed)
+    query, key = (rng.standard_normal((number, d_model, key_width)) * 1.2 for number in (heads, key_heads or heads))
     return query, key
 
 
-def engine(kind: type, graph: Graph, d_model: int, heads: int, key_width: int, threads: int = 1):  # type: ignore[no-untyped-def]
+def engine(  # type: ignore[no-untyped-def]
+    kind: type, graph: Graph, d_model: int, heads: int, key_width: int, threads: int = 1, key_heads: int | None = None
+):
     rows = gaussian(graph.items, d_model, seed=3)
-    fitting = kind(graph.row_starts, graph.targets, rows, heads, key_width, threads)
-    fitting.set_weights(*weights(heads, d_model, key_width), 1.3)
+    fitting = kind(graph.row_starts, graph.targets, rows, heads, key_width, threads, key_heads)
+    fitting.set_weights(*weights(heads, d_model, key_width, key_heads=key_heads), 1.3)
     return fitting, rows
 
 
 def all_scores(rows: ndarray, query: ndarray, key: ndarray) -> ndarray:
     """(heads, items, items) scores in float64."""
-    x = rows.astype(np.float64)
-    return (x @ query) @ (x @ key).swapaxes(1, 2)
+    x, reads = rows.astype(np.float64), key_of_head(query, key)
+    return (x @ query) @ (x @ key[reads]).swapaxes(1, 2)
+
+
+def key_of_head(query: ndarray, key: ndarray) -> list[int]:
+    """The key head that each head reads."""
+    return [head * len(key) // len(query) for head in range(len(query))]
 
 
 def loss_of(scores: ndarray, related: ndarray, levels: tuple[float, ...]) -> float:
@@ -66,22 +76,24 @@ def slope_of(scores: ndarray, related: ndarray, levels: tuple[float, ...]) -> nd
 
 
 def gradients_of(rows: ndarray, query: ndarray, key: ndarray, slope: ndarray) -> tuple[ndarray, ndarray]:
-    """The derivatives by query and key, given those by the scores."""
-    x = rows.astype(np.float64)
-    return x.T @ (slope @ (x @ key)), x.T @ (slope.swapaxes(1, 2) @ (x @ query))
+    """The derivatives by query and key, given those by the scores; heads that share a key head add up."""
+    x, reads = rows.astype(np.float64), key_of_head(query, key)
+    by_key = np.zeros_like(key)
+    np.add.at(by_key, reads, x.T @ (slope.swapaxes(1, 2) @ (x @ query)))
+    return x.T @ (slope @ (x @ key[reads])), by_key
 
 
 @pytest.mark.parametrize("rule", LEVELS)
 def test_the_slope_written_out_is_the_difference_quotient_of_the_loss(rule: str) -> None:
     """So that the next test compares with a gradient that was itself checked."""
     graph, levels, size = GRAPHS["hubs"], LEVELS[rule], 1e-6
-    query, key = weights(3, 11, 5)
+    query, key = weights(4, 11, 5, key_heads=2)
     rows = gaussian(graph.items, 11, seed=3)
     scores, related = all_scores(rows, query, key), graph.adjacency()
     gradients = gradients_of(rows, query, key, slope_of(scores, related, levels))
     rng = np.random.default_rng(5)
     for _ in range(3):
-        by_query, by_key = rng.standard_normal((2, *query.shape))
+        by_query, by_key = rng.standard_normal(query.shape), rng.standard_normal(key.shape)
         ahead, behind = (
             loss_of(all_scores(rows, query + s * by_query, key + s * by_key), related, levels) for s in (size, -size)
         )
@@ -90,13 +102,15 @@ def test_the_slope_written_out_is_the_difference_quotient_of_the_loss(rule: str)
 
 
 @pytest.mark.parametrize("name", GRAPHS)
-@pytest.mark.parametrize(("heads", "key_width"), SHAPES)
+@pytest.mark.parametrize(("heads", "key_heads", "key_width"), SHAPES)
 @pytest.mark.parametrize("rule", LEVELS)
-def test_a_look_is_the_loss_its_counts_and_its_gradient(name: str, heads: int, key_width: int, rule: str) -> None:
+def test_a_look_is_the_loss_its_counts_and_its_gradient(
+    name: str, heads: int, key_heads: int, key_width: int, rule: str
+) -> None:
     graph, levels = GRAPHS[name], LEVELS[rule]
-    fitting, rows = engine(Fitting64, graph, 11, heads, key_width)
+    fitting, rows = engine(Fitting64, graph, 11, heads, key_width, key_heads=key_heads)
     found = fitting.look(*levels)
-    query, key = weights(heads, 11, key_width)
+    query, key = weights(heads, 11, key_width, key_heads=key_heads)
     scores, related = all_scores(rows, query, key), graph.adjacency()
     assert found.loss == pytest.approx(loss_of(scores, related, levels), rel=1e-12)
     wanted = gradients_of(rows, query, key, slope_of(scores, related, levels))
@@ -143,13 +157,14 @@ def test_a_burst_is_adam_written_out() -> None:
         np.testing.assert_allclose(got, wanted, rtol=1e-8, atol=1e-10)
 
 
+@pytest.mark.parametrize("key_heads", [4, 2, 1])
 @pytest.mark.parametrize("rule", LEVELS)
-def test_threads_and_single_precision_find_the_same(rule: str) -> None:
+def test_threads_and_single_precision_find_the_same(rule: str, key_heads: int) -> None:
     graph = permutation_graph(301, seed=4)
-    exact, _ = engine(Fitting64, graph, 24, 4, 6)
+    exact, _ = engine(Fitting64, graph, 24, 4, 6, key_heads=key_heads)
     wanted = exact.look(*LEVELS[rule])
     for kind, threads, tolerance in ((Fitting64, 3, 1e-12), (Fitting32, 1, 1e-5), (Fitting32, 2, 1e-5)):
-        fitting, _ = engine(kind, graph, 24, 4, 6, threads)
+        fitting, _ = engine(kind, graph, 24, 4, 6, threads, key_heads)
         found = fitting.look(*LEVELS[rule])
         assert found.loss == pytest.approx(wanted.loss, rel=tolerance)
         assert (found.missed, found.false_pairs) == (wanted.missed, wanted.false_pairs)

@@ -54,7 +54,8 @@ def exact_head_scores(layer: Layer, embedding: np.ndarray) -> list[list[list[Fra
         return [[Fraction(float(value)) for value in row] for row in matrix]
 
     rows, heads = rational(embedding), []
-    for query, key in zip(layer.query, layer.key, strict=True):
+    for head, query in enumerate(layer.query):
+        key = layer.key[head * len(layer.key) // len(layer.query)]
         queries, keys = ([[dot(row, column) for column in rational(w.T)] for row in rows] for w in (query, key))
         heads.append([[dot(q, k) for k in keys] for q in queries])
     return heads

@@ -124,7 +124,9 @@ def log2_labellings(
     return np.minimum(m * m, np.where(variables <= polynomials, patterns, m * m))
 
 
-def log2_share(ln_family: Given, *, items: Given, d_model: Given, heads: Given, key_width: Given) -> Reals:
+def log2_share(
+    ln_family: Given, *, items: Given, d_model: Given, heads: Given, key_width: Given, key_heads: Given | None = None
+) -> Reals:
     """log2 of at most the share of a family of graphs that layers of one shape hold over one embedding, at most 0.
 
     No assumption on the weights. Below 0 the shape cannot hold every graph of the family, and a graph that is drawn
@@ -132,7 +134,7 @@ def log2_share(ln_family: Given, *, items: Given, d_model: Given, heads: Given, 
 
     Args:
         ln_family: ln|𝒢|, in nats (`ln_graphs`, `ln_permutations`).
-        items, d_model, heads, key_width: As for `log2_labellings`.
+        items, d_model, heads, key_width, key_heads: As for `log2_labellings`.
 
     Returns:
         The logarithm, at most 0.
@@ -140,15 +142,17 @@ def log2_share(ln_family: Given, *, items: Given, d_model: Given, heads: Given, 
     Raises:
         InputError: A size is not a positive whole number.
     """
-    held = log2_labellings(items=items, d_model=d_model, heads=heads, key_width=key_width)
+    held = log2_labellings(items=items, d_model=d_model, heads=heads, key_width=key_width, key_heads=key_heads)
     return np.minimum(0.0, held - np.asarray(ln_family) / LN2)
 
 
-def unconditional(*, items: Given, relations: Given, d_model: Given, heads: Given, key_width: Given) -> Reals:
+def unconditional(
+    *, items: Given, relations: Given, d_model: Given, heads: Given, key_width: Given, key_heads: Given | None = None
+) -> Reals:
     """`log2_share` over all loop-free graphs with m' relations.
 
     Args:
-        items, d_model, heads, key_width: As for `log2_labellings`.
+        items, d_model, heads, key_width, key_heads: As for `log2_labellings`.
         relations: m', from 0 to m·(m − 1).
 
     Returns:
@@ -161,7 +165,7 @@ def unconditional(*, items: Given, relations: Given, d_model: Given, heads: Give
     True
     """
     family = ln_graphs(items=items, relations=relations)
-    return log2_share(family, items=items, d_model=d_model, heads=heads, key_width=key_width)
+    return log2_share(family, items=items, d_model=d_model, heads=heads, key_width=key_width, key_heads=key_heads)
 
 
 def unconditional_key_budget(ln_family: float, *, items: int, d_model: int) -> int:

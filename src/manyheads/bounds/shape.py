@@ -6,8 +6,26 @@ import math
 from dataclasses import dataclass
 
 from manyheads.errors import InputError
+from manyheads.layer.layer import degrees_of_freedom
 from manyheads.numbers import HEADS, check_numbers
 from manyheads.tables import counted
+
+
+def require_even_sharing(heads: int, key_heads: int | None) -> None:
+    """Refuse key heads that do not divide the heads.
+
+    Args:
+        heads: h.
+        key_heads: g; None: as many as heads.
+
+    Raises:
+        InputError: The number of key heads does not divide the number of heads.
+    """
+    if key_heads is not None and heads % key_heads:
+        raise InputError(
+            f"{counted(heads, 'head')} cannot share {counted(key_heads, 'key head')} evenly: the number of key heads "
+            f"divides the number of heads"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,10 +59,7 @@ class Shape:
         check_numbers(key_budget=self.query_budget)
         if self.key_heads is None:
             object.__setattr__(self, "key_heads", self.heads)
-        if self.heads % self.groups:
-            raise InputError(
-                f"{counted(self.heads, 'head')} cannot share {counted(self.key_heads or 0, 'key head')} evenly"
-            )
+        require_even_sharing(self.heads, self.key_heads)
 
     @property
     def groups(self) -> int:
@@ -70,13 +85,13 @@ class Shape:
     def freedom(self) -> float:
         """Degrees of freedom of one head's bilinear form W_Q·W_Kᵀ, on average over the heads of a group.
 
-        A group of q query heads has q·d·d_k weights, and its key head has d·d_k. An invertible d_k × d_k matrix can
-        move from the queries to the keys without changing a score, so the group has q·d·d_k + d·d_k − d_k² degrees of
-        freedom, and each head a q-th part. For q = 1 this is 2·d·d_k − d_k², the dimension of the forms of rank d_k.
-        A width above d_model adds nothing.
+        A group of q query heads and its key head have q·d·d_k + d·d_k − d_k² degrees of freedom
+        (`layer.degrees_of_freedom`), and each head a q-th part. For q = 1 this is 2·d·d_k − d_k².
         """
-        d, width, sharing = self.d_model, min(self.key_width, self.d_model), self.heads // self.groups
-        return d * width + (d * width - width**2) / sharing
+        together = degrees_of_freedom(
+            d_model=self.d_model, heads=self.heads, key_width=self.key_width, key_heads=self.groups
+        )
+        return together / self.heads
 
     def multiply_adds(self, context_length: int) -> int:
         """Multiply-adds for one context: ℓ·d_model·(D_Q + D_K) for the projections and ℓ²·D_Q for the scores.

@@ -76,6 +76,7 @@ class Certificate(Shown):
         d_model: Width of the embedding.
         heads: h.
         key_width: d_k.
+        key_heads: g, the number of key heads; h unless heads share keys.
         context_lengths: The least and the greatest length of a context; None: every length.
         threshold: τ, the layer's threshold.
         margin: Smallest signed distance of a score from the threshold, over all pairs.
@@ -98,6 +99,7 @@ class Certificate(Shown):
     d_model: int
     heads: int
     key_width: int
+    key_heads: int
     context_lengths: tuple[int, int] | None
     threshold: float
     margin: float
@@ -138,8 +140,9 @@ class Certificate(Shown):
     def rows(self) -> list[tuple[str, str]]:
         """The evidence for people: pairs of a name and a text."""
         low, high = self.window
+        shape = in_heads(self.heads, self.key_width, self.key_heads)
         rows = [
-            ("layer", f"rule {self.rule}, {in_heads(self.heads, self.key_width)}, d_model {self.d_model}"),
+            ("layer", f"rule {self.rule}, {shape}, d_model {self.d_model}"),
             ("graph", f"{self.items} items, {self.relations} relations"),
             ("contexts", contexts_in_words(self.context_lengths)),
             ("threshold", f"{self.threshold:.6g}, window {low:.6g} … {high:.6g}{'' if low < high else ' (empty)'}"),
@@ -176,6 +179,7 @@ def conclude(layer: Layer, problem: Problem, lengths: tuple[int, int] | None, ev
         d_model=layer.d_model,
         heads=layer.heads,
         key_width=layer.key_width,
+        key_heads=layer.key_heads,
         context_lengths=lengths,
         threshold=layer.threshold,
         margin=margin,

@@ -141,7 +141,7 @@ def reduce_scores(type: NumberType, layer: Layer, problem: Problem, projection: 
         _side(type, weights, rows, vectors, norms, errors, lost)
         for weights, vectors, norms, errors in (
             (layer.query, projection.queries, projection.query_norms, projection.query_errors),
-            (layer.key, projection.keys.swapaxes(1, 2), projection.key_norms, projection.key_errors),
+            (layer.head_keys, projection.keys.swapaxes(1, 2), projection.key_norms, projection.key_errors),
         )
     ]
     (a, alpha, query_terms), (b, beta, key_terms) = sides

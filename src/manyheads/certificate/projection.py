@@ -122,17 +122,17 @@ class Projection:
 
 def project(layer: Layer, embedding: Float[ndarray, "items d_model"]) -> Projection:
     """The layer's queries and keys of every item. Blocks of rows avoid a second copy of the embedding."""
-    needed = 24 * layer.key_budget * (len(embedding) + layer.d_model)
-    require_memory(needed, f"a certificate for a key budget of {layer.key_budget:,} and {len(embedding):,} items")
+    needed = 24 * layer.query_budget * (len(embedding) + layer.d_model)
+    require_memory(needed, f"a certificate for a query budget of {layer.query_budget:,} and {len(embedding):,} items")
     queries, query_norms, query_errors = _side(layer.query, embedding)
     keys, key_norms, key_errors = _side(layer.key, embedding)
     return Projection(
         queries=queries,
-        keys=keys.swapaxes(1, 2).copy(),  # ascontiguousarray would keep the stride of a single item
+        keys=layer.by_head(keys.swapaxes(1, 2).copy()),  # ascontiguousarray would keep the stride of a single item
         query_norms=query_norms,
-        key_norms=key_norms,
+        key_norms=layer.by_head(key_norms),
         query_errors=query_errors,
-        key_errors=key_errors,
+        key_errors=layer.by_head(key_errors),
         d_model=layer.d_model,
     )
 

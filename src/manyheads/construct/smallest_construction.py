@@ -206,7 +206,7 @@ def separates(layer: Layer, problem: Problem, threshold: Threshold) -> bool:
 
 def _tiles(layer: Layer, embedding: Float[ndarray, "items d_model"]) -> Iterator[Tile]:
     x = embedding.astype(np.float64)
-    queries, keys = x @ layer.query.astype(np.float64), (x @ layer.key.astype(np.float64)).swapaxes(1, 2)
+    queries, keys = x @ layer.query.astype(np.float64), (x @ layer.head_keys.astype(np.float64)).swapaxes(1, 2)
     for row in range(0, len(x), ROWS):
         joined = queries[0, row : row + ROWS] @ keys[0]
         score = np.empty_like(joined)

@@ -137,7 +137,7 @@ def layer_scores(layer: Layer, problem: Problem) -> Scores:
         raise InputError(f"the scores of the rule {layer.rule} depend on the context: they have no picture")
     require_memory(16 * layer.heads * problem.items**2, f"the scores of {problem.items:,} × {problem.items:,} pairs")
     scores, related = layer.scores(problem.rows), problem.graph.adjacency()
-    title = f"{in_heads(layer.heads, layer.key_width)}, {problem.relations:,} relations"
+    title = f"{in_heads(layer.heads, layer.key_width, layer.key_heads)}, {problem.relations:,} relations"
     return Scores(title, scores[related], scores[~related], layer.threshold)
 
 

@@ -31,7 +31,7 @@ LIBRARIES: tuple[Library, ...] = get_args(Library)
 STANDALONE = Path(__file__).parent / "standalone"
 T5_BLOCK = "encoder.block.0.layer"
 T5_BUCKETS = 32  # the number of buckets of relative positions in T5
-T5_FORMAT = {"format": "pt"}  # transformers refuses a safetensors file without this
+TORCH_FORMAT = {"format": "pt"}  # transformers refuses a safetensors file without this
 ABSORBED = 26  # a float32 has 24 bits: a number that is smaller by 26 bits vanishes in a sum, in every rounding
 
 
@@ -49,10 +49,11 @@ def write_export(
 
     - `torch`: attention.py, a module with this package's rules that needs only torch and safetensors, and
       layer.safetensors, which contains the embedding if it is given.
-    - `transformers`: a `T5EncoderModel`. Its attention probabilities, added over the heads, are the scores. The rule
-      must be softmax.
+    - `transformers`: a `T5EncoderModel`; for heads that share keys an `EuroBertModel` (transformers 5), which shares
+      them too. The attention probabilities, added over the heads, are the scores. The rule must be softmax.
     - `transformer-lens`: a `HookedTransformer` (TransformerLens 2 and 3); hooked.py loads it. Its `hook_attn_scores`
       are the heads' scores, divided by √d_k for the rule softmax, and its `hook_pattern` is their softmax.
+      Heads that share keys get a copy of them each; the scores are the same.
 
     Args:
         directory: The directory.
@@ -89,7 +90,13 @@ def write_export(
     if embedding is None:
         raise InputError(f"an export to {to} carries the embedding, and none is given")
     if to == "transformers":
-        return _write_directory(directory, _t5_files(layer, embedding), force=force)
+        if layer.rule is not SOFTMAX:
+            raise InputError(
+                f"transformers attends by softmax, so a layer with the rule {layer.rule} goes to torch or "
+                f"transformer-lens"
+            )
+        made = _t5_files if layer.key_heads == layer.heads else _eurobert_files
+        return _write_directory(directory, made(layer, embedding), force=force)
     hooked = {"hooked.py": (STANDALONE / "hooked.py").read_bytes()}
     return _write_directory(directory, hooked | _lens_files(layer, embedding), force=force)
 
@@ -196,7 +203,7 @@ def _lens_files(layer: Layer, embedding: Float32[ndarray, "items d_model"]) -> d
     weights = {
         "embed.W_E": embedding.astype(dtype),
         "blocks.0.attn.W_Q": layer.query,
-        "blocks.0.attn.W_K": layer.key,
+        "blocks.0.attn.W_K": layer.head_keys,
     }
     files = _config_and_model(config, weights, None)
     # hooked.py compares this checksum with the config and the model.
@@ -206,7 +213,7 @@ def _lens_files(layer: Layer, embedding: Float32[ndarray, "items d_model"]) -> d
 
 
 def _t5_files(layer: Layer, embedding: Float32[ndarray, "items d_model"]) -> dict[str, bytes]:
-    """A softmax layer as a T5 encoder of one block; T5 is the architecture of transformers with a free head width.
+    """A softmax layer as a T5 encoder of one block, whose head width is free.
 
     T5 adds the attention's output to the rows, and then a feed-forward part. Here the values and the feed-forward part
     are zero: the rows do not change, and the result is the attention probabilities. T5 differs from this package's
@@ -220,10 +227,6 @@ def _t5_files(layer: Layer, embedding: Float32[ndarray, "items d_model"]) -> dic
 
     The threshold is `config.manyheads["threshold"]`.
     """
-    if layer.rule is not SOFTMAX:
-        raise InputError(
-            f"transformers attends by softmax, so a layer with the rule {layer.rule} goes to torch or transformer-lens"
-        )
     half_exponent = _half_exponent(embedding)
     config = {
         "architectures": ["T5EncoderModel"],
@@ -244,13 +247,13 @@ def _t5_files(layer: Layer, embedding: Float32[ndarray, "items d_model"]) -> dic
         "torch_dtype": str(layer.query.dtype),  # the name of dtype in version 4
         "manyheads": {"rule": str(layer.rule), "threshold": layer.threshold},
     }
-    return _config_and_model(config, _t5_weights(layer, embedding, half_exponent), T5_FORMAT)
+    return _config_and_model(config, _t5_weights(layer, embedding, half_exponent), TORCH_FORMAT)
 
 
 def _t5_weights(
     layer: Layer, embedding: Float32[ndarray, "items d_model"], half_exponent: int
 ) -> dict[str, Float[ndarray, "*shape"]]:
-    dtype, budget, d_model = layer.query.dtype, layer.key_budget, layer.d_model
+    dtype, budget, d_model = layer.query.dtype, layer.query_budget, layer.d_model
     identity = np.full(d_model, 2.0**half_exponent, dtype)
     attention, feed_forward = f"{T5_BLOCK}.0.SelfAttention", f"{T5_BLOCK}.1.DenseReluDense"
     scaled = layer.query.astype(np.float64) / math.sqrt(layer.key_width)
@@ -269,6 +272,60 @@ def _t5_weights(
     }
 
 
+def _eurobert_files(layer: Layer, embedding: Float32[ndarray, "items d_model"]) -> dict[str, bytes]:
+    """A softmax layer whose heads share keys, as an EuroBERT of one block: a free head width and shared key heads.
+
+    As in `_t5_files` the values and the feed-forward part are zero and the normalisation is the identity. What differs
+    from this package's softmax is compensated:
+
+    - EuroBERT rotates queries and keys by positions: a scaling of positions by 2^-200 makes every angle exactly zero.
+    - It needs an even head width and a d_model that `heads` divides: columns of zeros complete both. They add nothing
+      to a score.
+    - It divides scores by the square root of the completed width: W_Q contains the quotient of the two roots, which is
+      1 for an even width.
+    """
+    half_exponent, dtype = _half_exponent(embedding), layer.query.dtype
+    width, d_model = layer.key_width + layer.key_width % 2, layer.d_model + -layer.d_model % layer.heads
+    config = {
+        "architectures": ["EuroBertModel"],
+        "model_type": "eurobert",
+        "vocab_size": len(embedding),
+        "hidden_size": d_model,
+        "intermediate_size": 1,
+        "num_hidden_layers": 1,
+        "num_attention_heads": layer.heads,
+        "num_key_value_heads": layer.key_heads,
+        "head_dim": width,
+        "max_position_embeddings": len(embedding),
+        "rms_norm_eps": 4.0**half_exponent,
+        "rope_parameters": {"rope_type": "linear", "rope_theta": 10_000.0, "factor": 2.0**200},
+        **dict.fromkeys(("pad_token_id", "bos_token_id", "eos_token_id")),
+        "dtype": str(dtype),
+        "manyheads": {"rule": str(layer.rule), "threshold": layer.threshold},
+    }
+
+    def completed(weights: Float[ndarray, "_ d_model key_width"]) -> Float[ndarray, "_ hidden_size head_dim"]:
+        return np.pad(weights, [(0, 0), (0, d_model - layer.d_model), (0, width - layer.key_width)])
+
+    scaled = layer.query.astype(np.float64) * math.sqrt(width / layer.key_width)
+    identity, block = np.full(d_model, 2.0**half_exponent, dtype), "layers.0"
+    attention, feed_forward = f"{block}.self_attn", f"{block}.mlp"
+    weights = {
+        "embed_tokens.weight": np.pad(embedding, [(0, 0), (0, d_model - layer.d_model)]).astype(dtype),
+        f"{attention}.q_proj.weight": _linear_weight(completed(scaled)).astype(dtype),
+        f"{attention}.k_proj.weight": _linear_weight(completed(layer.key)),
+        f"{attention}.v_proj.weight": np.zeros((layer.key_heads * width, d_model), dtype),
+        f"{attention}.o_proj.weight": np.zeros((d_model, layer.heads * width), dtype),
+        f"{feed_forward}.gate_proj.weight": np.zeros((1, d_model), dtype),
+        f"{feed_forward}.up_proj.weight": np.zeros((1, d_model), dtype),
+        f"{feed_forward}.down_proj.weight": np.zeros((d_model, 1), dtype),
+        f"{block}.input_layernorm.weight": identity,
+        f"{block}.post_attention_layernorm.weight": identity,
+        "norm.weight": identity,
+    }
+    return _config_and_model(config, weights, TORCH_FORMAT)
+
+
 def _linear_weight(weights: Float[ndarray, "heads d_model key_width"]) -> Float[ndarray, "budget d_model"]:
     """The weight of a linear map whose outputs are those of head 1, head 2, …"""
     heads, d_model, width = weights.shape
@@ -280,7 +337,7 @@ def _half_exponent(embedding: Float32[ndarray, "items d_model"]) -> int:
     largest = float(np.square(embedding, dtype=np.float64).mean(axis=1).max())
     exponent = math.frexp(largest)[1] + ABSORBED if largest > 0 else 0
     if exponent > 126:
-        raise InputError("the embedding's rows are too long for T5's normalisation in single precision")
+        raise InputError("the embedding's rows are too long for the normalisation of transformers in single precision")
     return max(0, math.ceil(exponent / 2))
 
 

@@ -24,7 +24,7 @@ from manyheads.numbers import require_memory
 from manyheads.problem.graph import Graph
 from manyheads.tables import in_heads
 
-# query and key, each (heads, d_model, key_width), and the threshold
+# query (heads, d_model, key_width), key (key_heads, d_model, key_width), and the threshold
 Weights = tuple[Float64[ndarray, "_ _ _"], Float64[ndarray, "_ _ _"], float]
 
 
@@ -66,6 +66,7 @@ class Engine:
         *,
         heads: int,
         key_width: int,
+        key_heads: int | None = None,
         descent: Descent,
         threads: int = 1,
         ratio: float = 0.0,
@@ -83,7 +84,7 @@ class Engine:
         needed = 4 * graph.items * (padded * (5 + threads) + 2 * heads * key_width + 2 * rows.shape[1])
         needed += 64 * heads * key_width * rows.shape[1]
         require_memory(needed, f"a fit of {in_heads(heads, key_width)} over {graph.items:,} items")
-        self._fitting = Fitting32(graph.row_starts, graph.targets, rows, heads, key_width, threads)
+        self._fitting = Fitting32(graph.row_starts, graph.targets, rows, heads, key_width, threads, key_heads)
 
     def run(self, weights: Weights, *, warm: bool = False) -> DescentResult:
         """Separate, then widen.
@@ -188,11 +189,14 @@ THRESHOLD = 1.5
 SHRUNK = 0.3  # factor on the weights of a failed attempt
 
 
-def random_start(d_model: int, *, heads: int, key_width: int, seed: int) -> Weights:
+def random_start(d_model: int, *, heads: int, key_width: int, seed: int, key_heads: int | None = None) -> Weights:
     """Normal weights, for scores of standard deviation SCALE² on rows of length one."""
     require_memory(48 * heads * d_model * key_width, f"weights of {in_heads(heads, key_width)}")
     rng = np.random.default_rng(seed)
-    query, key = rng.standard_normal((2, heads, d_model, key_width)) * (SCALE * key_width**-0.25)
+    query, key = (
+        rng.standard_normal((number, d_model, key_width)) * (SCALE * key_width**-0.25)
+        for number in (heads, key_heads or heads)
+    )
     return query, key, THRESHOLD
 
 
@@ -216,16 +220,28 @@ def widening_start(result: DescentResult) -> Weights:
 
 
 def narrowed_start(weights: Weights, *, key_width: int) -> Weights:
-    """Narrower heads: every head's form W_Q·W_Kᵀ reduced to its strongest singular directions."""
+    """Narrower heads: the forms W_Q·W_Kᵀ of each key head reduced to their strongest common singular directions."""
     query, key, threshold = weights
-    left, strengths, right = np.linalg.svd(query @ key.swapaxes(1, 2))
+    heads, d_model, _ = query.shape
+    stacked = query.reshape(len(key), -1, query.shape[2])  # the queries that read a key head, one below the other
+    left, strengths, right = np.linalg.svd(stacked @ key.swapaxes(1, 2), full_matrices=False)
     roots = np.sqrt(strengths[:, None, :key_width])
-    return left[:, :, :key_width] * roots, right[:, :key_width].swapaxes(1, 2) * roots, threshold
+    narrow = (left[:, :, :key_width] * roots).reshape(heads, d_model, key_width)
+    return narrow, right[:, :key_width].swapaxes(1, 2) * roots, threshold
 
 
 def fewer_heads_start(weights: Weights) -> Weights:
-    """One head less: the head whose form W_Q·W_Kᵀ has the smallest norm is removed."""
+    """Of each key head, one head less: the head whose form W_Q·W_Kᵀ has the smallest norm is removed.
+
+    A key head that only one head reads is not needed without it. So without shared keys, the weakest head of all is
+    removed with its keys.
+    """
     query, key, threshold = weights
-    forms = np.einsum("hdc,hdb,hec,heb->h", query, query, key, key)  # ‖W_Q·W_Kᵀ‖² of each head
-    rest = np.delete(np.arange(len(query)), int(np.argmin(forms)))
-    return query[rest], key[rest], threshold
+    sharing = len(query) // len(key)
+    copies = key.repeat(sharing, axis=0)
+    forms = np.einsum("hdc,hdb,hec,heb->h", query, query, copies, copies)  # ‖W_Q·W_Kᵀ‖² of each head
+    if sharing == 1:
+        rest = np.delete(np.arange(len(query)), int(np.argmin(forms)))
+        return query[rest], key[rest], threshold
+    weakest = forms.reshape(-1, sharing).argmin(axis=1) + sharing * np.arange(len(key))
+    return np.delete(query, weakest, axis=0), key, threshold

@@ -112,8 +112,8 @@ def fold(layer: Layer, matrix: Float64[ndarray, "d_model d_model"]) -> Layer:
 def unfold(layer: Layer, matrix: Float64[ndarray, "d_model d_model"]) -> Layer:
     """The layer that scores the rows x·A as the given layer scores x, as exactly as A can be inverted."""
     query, key = (np.linalg.lstsq(matrix, _flat(weights), rcond=None)[0] for weights in (layer.query, layer.key))
-    shape = (layer.d_model, layer.heads, layer.key_width)
-    return replace(layer, query=query.reshape(shape).swapaxes(0, 1), key=key.reshape(shape).swapaxes(0, 1))
+    query, key = (part.reshape(layer.d_model, -1, layer.key_width).swapaxes(0, 1) for part in (query, key))
+    return replace(layer, query=query, key=key)
 
 
 def _flat(weights: Float[ndarray, "heads d_model key_width"]) -> Float64[ndarray, "d_model _"]:

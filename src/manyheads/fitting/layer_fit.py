@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Float32, Float64
 from numpy import ndarray
 
+from manyheads.bounds.shape import Shape, require_even_sharing
 from manyheads.certificate import Certificate, certify, described
 from manyheads.certificate.certificate import calibrate
 from manyheads.certificate.precisions import Precision
@@ -63,7 +64,8 @@ class FitResult(Shown):
             ("map", self.map),
         ]
         effort = f"{counted(self.attempts, 'attempt')} in {self.seconds:.1f} s"
-        return summary(f"fit of {in_heads(self.layer.heads, self.layer.key_width)}: {effort}", rows)
+        shape = in_heads(self.layer.heads, self.layer.key_width, self.layer.key_heads)
+        return summary(f"fit of {shape}: {effort}", rows)
 
     def to_frame(self) -> Any:
         """The course of the fit as a pandas data frame, a row for each survey of all pairs.
@@ -79,6 +81,7 @@ def fit(
     *,
     heads: int | None = None,
     key_width: int | None = None,
+    key_heads: int | None = None,
     options: FitOptions = DEFAULT_OPTIONS,
     start: Layer | None = None,
 ) -> FitResult:
@@ -88,6 +91,7 @@ def fit(
         problem: The graph to hold and the rows of its items.
         heads: h, at least 1; None: by the law of the degrees of freedom.
         key_width: d_k, the width of a head, at least 1; None: by the law.
+        key_heads: g, the number of key heads that the heads share; it divides `heads`. None: as many as heads.
         options: All have a default.
         start: The first attempt begins with the weights of this layer, which has the same shape (see `grow`).
 
@@ -97,7 +101,7 @@ def fit(
 
     Raises:
         InputError: No layer of this key budget can hold the graph, two items with the same row have different
-            relations, or the context length does not go with the rule.
+            relations, the key heads do not divide the heads, or the context length does not go with the rule.
 
     >>> from manyheads import gaussian, permutation_graph
     >>> problem = Problem(permutation_graph(64, seed=0), gaussian(64, 16, seed=1))
@@ -106,14 +110,14 @@ def fit(
     ('holds', 12)
     """
     require_fit(problem, options)
-    check_numbers(heads=heads, key_width=key_width)
-    return _fit(problem, *completed_shape(problem, heads, key_width), options, start)
+    check_numbers(heads=heads, key_width=key_width, key_heads=key_heads)
+    return _fit(problem, completed_shape(problem, heads, key_width, key_heads), options, start)
 
 
-def _fit(problem: Problem, heads: int, key_width: int, options: FitOptions, start: Layer | None) -> FitResult:
+def _fit(problem: Problem, shape: Shape, options: FitOptions, start: Layer | None) -> FitResult:
     """The fit of a shape that is complete."""
-    check_numbers(key_budget=heads * key_width)
-    require_possible(problem, key_budget=heads * key_width)
+    heads, key_width, key_heads = shape.heads, shape.key_width, shape.groups
+    require_possible(problem, both_budgets=shape.query_budget + shape.key_budget, shared=key_heads != heads)
     descent = options.descent or suitable_descent(problem.items, problem.d_model)
     inner = MappedProblem.of(problem, options)
     begun = time.monotonic()
@@ -128,7 +132,7 @@ def _fit(problem: Problem, heads: int, key_width: int, options: FitOptions, star
     def run(attempt: int, weights: Weights, descent: Descent = descent, *, warm: bool = False) -> DescentResult:
         # the engine is freed before the certificate begins: both hold several numbers for every item and key dimension
         return Engine(
-            problem.graph, inner.rows, heads=heads, key_width=key_width, descent=descent,
+            problem.graph, inner.rows, heads=heads, key_width=key_width, key_heads=key_heads, descent=descent,
             threads=options.threads(problem.items), ratio=inner.ratio(heads), attempt=attempt, progress=look,
             begun=begun, deadline=deadline,
         ).run(weights, warm=warm)  # fmt: skip
@@ -140,8 +144,10 @@ def _fit(problem: Problem, heads: int, key_width: int, options: FitOptions, star
         if start is not None and attempt == 0:
             result = run(attempt, inner.weights_of(start), warm=True)
         elif result is None or attempt % CHAIN == 0:
-            seed = options.seed + attempt
-            result = run(attempt, random_start(problem.d_model, heads=heads, key_width=key_width, seed=seed))
+            weights = random_start(
+                problem.d_model, heads=heads, key_width=key_width, key_heads=key_heads, seed=options.seed + attempt
+            )
+            result = run(attempt, weights)
         else:
             result = run(attempt, shrunk_start(result.weights))
         if best is None or _nearer(result, best[2]) or (best[1].holds and result.separated):
@@ -210,7 +216,8 @@ def grow(layer: Layer, problem: Problem, *, options: FitOptions = DEFAULT_OPTION
     require_fit(problem, options)
     problem.require_width(layer.d_model)
     options = replace(options, rule=layer.rule)
-    return fit(problem, heads=layer.heads, key_width=layer.key_width, options=options, start=layer)
+    shape = {"heads": layer.heads, "key_width": layer.key_width, "key_heads": layer.key_heads}
+    return fit(problem, **shape, options=options, start=layer)
 
 
 @dataclass(frozen=True, eq=False)
@@ -267,6 +274,7 @@ class MappedProblem:
         query, key = (weights.astype(np.float64) for weights in (inner.query, inner.key))
         rows = self.rows.astype(np.float64)
         sources, targets = rows[self.problem.graph.sources] @ query, rows[self.problem.graph.targets] @ key
+        targets = layer.by_head(targets)
         scores = np.einsum("hnc,hnc->hn", sources, targets).max(axis=0)
         if self.lengths:  # relations at the ratio over the band
             above = float(np.median(scores)) / self.ratio(layer.heads) if scores.size else 1.0
@@ -303,14 +311,22 @@ def require_fit(problem: Problem, options: FitOptions) -> None:
     require_type(options, FitOptions, "the options of a fit")
 
 
-def completed_shape(problem: Problem, heads: int | None, key_width: int | None) -> tuple[int, int]:
+def completed_shape(problem: Problem, heads: int | None, key_width: int | None, key_heads: int | None) -> Shape:
     """The heads and the key width given, the rest by the law of the degrees of freedom."""
-    if heads is not None and key_width is not None:
-        return heads, key_width
-    budget, predicted = predicted_shape(problem.graph, problem.d_model, heads=heads)
-    if key_width is not None:
-        return max(1, -(-budget // key_width)), key_width
-    return predicted, budget // predicted
+    if heads is None or key_width is None:
+        if heads is not None:
+            require_even_sharing(heads, key_heads)
+        budget, predicted = predicted_shape(problem.graph, problem.d_model, heads=heads, key_heads=key_heads)
+        width = budget // (key_heads or predicted)
+        if key_width is not None:  # as many weights as predicted, in heads of the given width
+            both = (predicted + (key_heads or predicted)) * width
+            predicted = (
+                max(1, -(-both // (2 * key_width)))
+                if key_heads is None
+                else key_heads * max(1, -(-both // (key_heads * key_width)) - 1)
+            )
+        heads, key_width = predicted, key_width or width
+    return Shape(d_model=problem.d_model, heads=heads, key_width=key_width, key_heads=key_heads)
 
 
 def _nearer(one: DescentResult, other: DescentResult) -> bool:

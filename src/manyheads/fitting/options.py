@@ -124,6 +124,7 @@ class ShapeTrial:
     Attributes:
         heads: h.
         key_width: d_k.
+        key_heads: g; h unless heads share keys.
         seed: The seed of the trial.
         start: The first weights of its first attempt: random, or a larger certified layer with narrower or fewer heads.
         certified: Whether the certificate holds.
@@ -135,6 +136,7 @@ class ShapeTrial:
 
     heads: int
     key_width: int
+    key_heads: int
     seed: int
     start: Start
     certified: bool
@@ -145,8 +147,13 @@ class ShapeTrial:
 
     @property
     def key_budget(self) -> int:
-        """D_K = heads · key_width."""
-        return self.heads * self.key_width
+        """D_K = key_heads · key_width."""
+        return self.key_heads * self.key_width
+
+    @property
+    def both_budgets(self) -> int:
+        """D_Q + D_K: the number of weights divided by d_model."""
+        return (self.heads + self.key_heads) * self.key_width
 
 
 @dataclass(frozen=True, kw_only=True)

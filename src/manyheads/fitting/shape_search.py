@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from manyheads.bounds.shape import require_even_sharing
 from manyheads.certificate import Certificate, described
 from manyheads.errors import InputError
 from manyheads.fitting.descent import (
@@ -26,21 +27,17 @@ from manyheads.fitting.descent import (
 )
 from manyheads.fitting.layer_fit import CHAIN, MappedProblem, require_fit, widened
 from manyheads.fitting.options import DEFAULT_OPTIONS, Descent, FitOptions, ShapeTrial, Start, suitable_descent
-from manyheads.fitting.shapes import least_key_budget, predicted_shape, require_possible, splits
+from manyheads.fitting.shapes import least_budgets, likeliest, predicted_shape, require_possible, shapes_within
 from manyheads.layer.layer import Layer
+from manyheads.numbers import check_numbers
 from manyheads.problem.problem import Problem
 from manyheads.tables import Shown, Summary, counted, data_frame, in_heads, summary
 
 SECONDS = 60.0  # of a search without a time limit
 SPLIT_TRIALS = 3  # trials of every split of a given key budget
 FIRST_STEP = 0.2  # after a budget certifies, the next is smaller by this part at first
-ROUND = 8  # splits to try before the step is halved
-RECENT = 4 * ROUND  # the number of latest trials whose failures decide the order of a round
 HOPELESS = 1.5  # wrong pairs for each relation; a failure with more is not continued
 NARROWEST = 1.5  # a certified width is narrowed by at most this factor
-# The cost by which a round orders its splits is the sum of |ln(heads / best heads)|, of WRONG_WEIGHT · ln(1 + pairs
-# wrong in the last failure) / WRONG_SCALE, and of a random number with the mean JITTER.
-WRONG_WEIGHT, WRONG_SCALE, JITTER = 0.3, 3, 0.3
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -65,7 +62,8 @@ class FitSearchResult(Shown):
         """The number of trials, and the certificate of the best layer."""
         told = None if self.certificate is None else self.certificate.summary()
         rows = [("verdict", "nothing certified")] if told is None else [("verdict", told.title), *told.rows]
-        best = "no layer" if self.best is None else f"{in_heads(self.best.heads, self.best.key_width)}"
+        trial = self.best
+        best = "no layer" if trial is None else in_heads(trial.heads, trial.key_width, trial.key_heads)
         return summary(f"search: {best} after {counted(len(self.trials), 'trial')} in {self.seconds:.1f} s", rows)
 
     def to_frame(self) -> Any:
@@ -80,8 +78,9 @@ class FitSearchResult(Shown):
 class FitSearch:
     """Trials on one problem, as many at once as there are workers, until the time is up."""
 
-    def __init__(self, problem: Problem, options: FitOptions) -> None:
+    def __init__(self, problem: Problem, options: FitOptions, *, key_heads: int | None = None) -> None:
         self.graph, self.d_model, self.options = problem.graph, problem.d_model, options
+        self.key_heads = key_heads  # None: as many as heads
         self.inner = MappedProblem.of(problem, options)
         self.descent = options.descent or suitable_descent(problem.items, problem.d_model)
         self.workers = options.workers or os.cpu_count() or 1
@@ -145,8 +144,9 @@ class FitSearch:
 
         def run(weights: Weights, descent: Descent) -> DescentResult:
             return Engine(
-                self.graph, self.inner.rows, heads=heads, key_width=key_width, descent=descent,
-                ratio=self.inner.ratio(heads), progress=self.options.progress, begun=self.begun, deadline=self.deadline,
+                self.graph, self.inner.rows, heads=heads, key_width=key_width, key_heads=self.key_heads,
+                descent=descent, ratio=self.inner.ratio(heads), progress=self.options.progress, begun=self.begun,
+                deadline=self.deadline,
             ).run(weights, warm=descent is not self.descent)  # fmt: skip
 
         start, weights = self._start(heads, key_width, seed)
@@ -162,7 +162,18 @@ class FitSearch:
         certified = certificate is not None and certificate.holds_in(self.options.precision)
         margin = certificate.normalised_margin if certificate is not None else math.nan
         seconds = time.monotonic() - self.begun
-        trial = ShapeTrial(heads, key_width, seed, start, certified, result.wrong, margin, result.steps, seconds)
+        trial = ShapeTrial(
+            heads,
+            key_width,
+            self.key_heads or heads,
+            seed,
+            start,
+            certified,
+            result.wrong,
+            margin,
+            result.steps,
+            seconds,
+        )
         return (trial, result, layer, certificate) if certified else (trial, result, None, None)
 
     def _start(self, heads: int, key_width: int, seed: int) -> tuple[Start, Weights]:
@@ -173,27 +184,47 @@ class FitSearch:
         )
         if (weights := self._spare.pop((heads, wider), None)) is not None:
             return "narrowed", narrowed_start(weights, key_width=key_width)
-        if (weights := self._spare.pop((heads + 1, key_width), None)) is not None:
+        if (weights := self._spare.pop((heads + self.step, key_width), None)) is not None:
             return "fewer heads", fewer_heads_start(weights)
-        return "random", random_start(self.d_model, heads=heads, key_width=key_width, seed=seed)
+        return "random", random_start(
+            self.d_model, heads=heads, key_width=key_width, key_heads=self.key_heads, seed=seed
+        )
 
-    def cuts(self, target: int, only_heads: int | None) -> list[tuple[int, int]]:
-        """Smaller shapes than the best budget that can start from the unused weights of a certified shape."""
+    @property
+    def step(self) -> int:
+        """The smallest change of the number of heads."""
+        return self.key_heads or 1
+
+    def both(self, heads: int) -> int:
+        """The number of heads and key heads together."""
+        return heads + (self.key_heads or heads)
+
+    def cuts(self, target: int, only_heads: int | None, only_width: int | None) -> list[tuple[int, int]]:
+        """Smaller shapes than the best that can start from the unused weights of a certified shape."""
         spare = sorted(self._spare)
         narrower = [
-            (heads, min(width - 1, max(target // heads, math.ceil(width / NARROWEST)))) for heads, width in spare
+            (heads, min(width - 1, max(target // self.both(heads), math.ceil(width / NARROWEST))))
+            for heads, width in spare
         ]
-        fewer = [(heads - 1, width) for heads, width in spare]
-        best = self.best[0].key_budget if self.best else 0
+        fewer = [(heads - self.step, width) for heads, width in spare]
+        best = self.best[0].both_budgets if self.best else 0
         return [
             (heads, width)
             for heads, width in chain(narrower, fewer)
-            if heads and width and heads * width < best and only_heads in (None, heads)
-        ]
+            if heads and width and self.both(heads) * width < best
+            and only_heads in (None, heads) and only_width in (None, width)
+        ]  # fmt: skip
 
-    def splits(self, budget: int) -> list[tuple[int, int]]:
-        """The splits of a budget that the rule allows."""
-        return [shape for shape in splits(budget, self.d_model) if shape[0] <= self.inner.most_heads]
+    def shapes(self, target: int, only_heads: int | None, only_width: int | None) -> list[tuple[int, int]]:
+        """The shapes with D_Q + D_K of about the target, with the number of heads or the width that is given."""
+        if only_heads is not None:
+            width = min(target // self.both(only_heads), self.d_model)
+            return [(only_heads, width)] if width else []
+        if only_width is not None:  # with key heads: (h + g) · d_k ≤ target
+            heads = (target // only_width - self.step) // self.step * self.step
+            return [(heads, only_width)] if 0 < heads <= self.inner.most_heads else []
+        within = shapes_within(target, self.d_model, key_heads=self.key_heads)
+        return [shape for shape in within if shape[0] <= self.inner.most_heads]
 
     def _hopeless(self, result: DescentResult) -> bool:
         return result.wrong > HOPELESS * max(1, self.graph.relations)
@@ -206,8 +237,9 @@ def smallest(
     time_limit: float | None = None,
     max_budget: int | None = None,
     heads: int | None = None,
+    key_heads: int | None = None,
 ) -> FitSearchResult:
-    """Search for the smallest key budget that certifies within the time limit.
+    """Search for the smallest key budget that certifies within the time limit; with shared keys, the fewest weights.
 
     The degrees of freedom predict the first budget. After a budget certifies, the next is smaller by a fifth,
     later by less, in the end by one. At each budget, several splits with about the best number of heads are tried.
@@ -219,9 +251,11 @@ def smallest(
         max_budget: The largest key budget to try; by default one for each relation, or the predicted budget if that
             is larger.
         heads: Only layers with this number of heads.
+        key_heads: Only layers whose heads share this number of key heads; None: layers that share no keys. Layers with
+            shared keys are compared by their weights, and `max_budget` limits (D_Q + D_K)/2.
 
     Returns:
-        The layer with the smallest key budget that certified, or none, and every trial.
+        The layer with the fewest weights that certified, or none, and every trial.
 
     Raises:
         InputError: As `fit`.
@@ -229,86 +263,95 @@ def smallest(
     require_fit(problem, options)
     if time_limit is not None:
         options = replace(options, time_limit=time_limit)
-    require_possible(problem, key_budget=max_budget)
-    search = FitSearch(problem, options)
-    return search.run(
-        _downwards(search, max_budget=max_budget, only_heads=heads),
-        lambda one, other: one.key_budget < other.key_budget,
-    )
+    check_numbers(heads=heads, key_heads=key_heads)
+    if heads is not None:
+        require_even_sharing(heads, key_heads)
+    require_possible(problem, both_budgets=max_budget and 2 * max_budget)
+    search = FitSearch(problem, options, key_heads=key_heads)
+    return search.run(_downwards(search, max_budget=max_budget, only_heads=heads), _fewer_weights)
 
 
-def best_split(problem: Problem, *, key_budget: int, options: FitOptions = DEFAULT_OPTIONS) -> FitSearchResult:
+def best_split(
+    problem: Problem, *, key_budget: int, key_heads: int | None = None, options: FitOptions = DEFAULT_OPTIONS
+) -> FitSearchResult:
     """Split a key budget into heads in every way that uses nearly all of it; keep the widest normalised margin.
+
+    A key budget and a number of key heads fix the key width. The search then looks for the fewest heads.
 
     Args:
         problem: The graph to hold and the rows of its items.
-        key_budget: D_K, the sum of the heads' widths.
+        key_budget: D_K, the sum of the key heads' widths.
+        key_heads: The number of key heads that the heads share; it divides `key_budget`. None: as many as heads.
         options: The seed, and what has a default.
 
     Returns:
-        The layer with the widest normalised margin, or none that certified, and every trial.
+        The layer with the widest normalised margin, with key heads the layer with the fewest heads; or none that
+        certified; and every trial.
 
     Raises:
         InputError: As `fit`.
     """
     require_fit(problem, options)
-    require_possible(problem, key_budget=key_budget)
+    check_numbers(key_budget=key_budget, key_heads=key_heads)
+    if key_heads is not None:
+        if key_budget % key_heads:
+            raise InputError(
+                f"a key budget of {key_budget} cannot be split evenly into {key_heads} key heads: give a multiple of it"
+            )
+        require_possible(problem, both_budgets=None)
+        search = FitSearch(problem, options, key_heads=key_heads)
+        return search.run(_downwards(search, only_width=key_budget // key_heads), _fewer_weights)
+    require_possible(problem, both_budgets=2 * key_budget)
     search = FitSearch(problem, options)
     return search.run(
-        iter(search.splits(key_budget) * SPLIT_TRIALS),
+        iter(search.shapes(2 * key_budget, None, None) * SPLIT_TRIALS),
         lambda one, other: one.normalised_margin > other.normalised_margin,
     )
 
 
-def _downwards(search: FitSearch, *, max_budget: int | None, only_heads: int | None) -> Iterator[tuple[int, int]]:
-    """Shapes with smaller and smaller budgets; each is chosen by the trials so far."""
-    rng = np.random.default_rng(search.options.seed)
-    least = least_key_budget(search.graph, search.d_model)
-    target, centre = predicted_shape(search.graph, search.d_model)
-    if only_heads is not None:
-        target, centre = predicted_shape(search.graph, search.d_model, heads=only_heads)
-    # a head of width 1 for each relation always works on distinct rows of length one, so no search needs more
-    most = max(target, search.graph.relations) if max_budget is None else max_budget
+def _fewer_weights(one: ShapeTrial, other: ShapeTrial) -> bool:
+    return one.both_budgets < other.both_budgets
+
+
+def _downwards(
+    search: FitSearch, *, max_budget: int | None = None, only_heads: int | None = None, only_width: int | None = None
+) -> Iterator[tuple[int, int]]:
+    """Shapes with smaller and smaller D_Q + D_K; each is chosen by the trials so far.
+
+    The budgets are counted in units: 2 without shared keys, where D_Q + D_K is twice a key budget. Heads that share
+    keys can have every number.
+    """
+    rng, unit = np.random.default_rng(search.options.seed), 2 if search.key_heads is None else 1
+    least = -(-least_budgets(search.graph, search.d_model) // unit)
+    key_budget, centre = predicted_shape(search.graph, search.d_model, heads=only_heads, key_heads=search.key_heads)
+    target = search.both(centre) * (key_budget // (search.key_heads or centre)) // unit
+    # a head of width 1 for each relation always works on distinct rows of length one, so no search needs more; where
+    # heads share keys of width d_model, a head for each relation always works
+    full = search.both(search.graph.relations) * (1 if search.key_heads is None else search.d_model) // unit
+    most = max(target, full) if max_budget is None else 2 * max_budget // unit
     target = max(least, min(target, most))
+    if only_width is not None:  # at least one group of heads
+        least = max(least, 2 * search.step * only_width // unit)
+        target = max(target, least)
     step = growth = FIRST_STEP
     while True:
-        shapes = search.splits(target) if only_heads is None else _with_heads(only_heads, target, search.d_model)
+        shapes = search.shapes(target * unit, only_heads, only_width)
         if not shapes:
             return
-        for shape in [*search.cuts(target, only_heads), *_likeliest(shapes, search.trials, centre, rng)]:
-            if search.best is not None and search.best[0].key_budget <= target:
+        cuts = search.cuts(target * unit, only_heads, only_width)
+        for shape in [*cuts, *likeliest(shapes, search.trials, centre, rng)]:
+            if search.best is not None and search.best[0].both_budgets <= target * unit:
                 break
             yield shape
-        best = search.best and search.best[0]
-        if best is not None and best.key_budget <= target:  # it certified: the next is smaller by the same part
-            centre = best.heads
-            target = best.key_budget - max(1, round(step * best.key_budget))
+        best = None if search.best is None else search.best[0].both_budgets // unit
+        if search.best is not None and best is not None and best <= target:  # it certified: smaller by the same part
+            centre = search.best[0].heads
+            target = best - max(1, round(step * best))
         elif best is None:  # nothing has certified yet: a larger budget, by a growing part
             grown = target + max(1, round(growth * target))
             target, growth = min(grown, most), min(2 * growth, 1.0)
         else:  # nothing below the best certified: the next is smaller by half the part
             step /= 2
-            target = best.key_budget - max(1, round(step * best.key_budget))
+            target = best - max(1, round(step * best))
         if target < least:
             return
-
-
-def _with_heads(heads: int, budget: int, d_model: int) -> list[tuple[int, int]]:
-    """The shape with this number of heads within the budget, if there is one."""
-    return [(heads, min(budget // heads, d_model))] if budget >= heads else []
-
-
-def _likeliest(
-    shapes: list[tuple[int, int]], trials: list[ShapeTrial], centre: int, rng: np.random.Generator
-) -> list[tuple[int, int]]:
-    """The ROUND shapes with the least cost: near the best head count, with few wrong pairs in the last failure."""
-
-    def cost(shape: tuple[int, int]) -> float:
-        heads = shape[0]
-        wrong = [trial.wrong for trial in trials[-RECENT:] if trial.heads == heads and not trial.certified]
-        distance = abs(math.log(heads / centre))
-        return (
-            distance + WRONG_WEIGHT * math.log1p(min(wrong, default=0)) / WRONG_SCALE + float(rng.exponential(JITTER))
-        )
-
-    return sorted(shapes, key=cost)[:ROUND]

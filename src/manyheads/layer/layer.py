@@ -14,10 +14,33 @@ from numpy import ndarray
 from manyheads.errors import InputError
 from manyheads.layer.layer_record import LayerRecord
 from manyheads.layer.rules import MAX, Rule, rule_named
-from manyheads.tables import Shown, Summary, in_heads, summary
+from manyheads.tables import Shown, Summary, counted, in_heads, summary
 
 if TYPE_CHECKING:
     from manyheads.problem.embedding import Embedding
+
+
+def degrees_of_freedom(*, d_model: int, heads: int, key_width: int, key_heads: int) -> int:
+    """Degrees of freedom of the bilinear forms W_Q·W_Kᵀ of all heads: h·d·d_k + g·d·d_k − g·d_k².
+
+    An invertible d_k × d_k matrix can move from a key head to the queries that read it without changing a score: each
+    of the g key heads has d_k² weights less that matter. For g = h this is h times 2·d·d_k − d_k², the dimension of the
+    forms of rank d_k. A width above d_model adds nothing.
+
+    Args:
+        d_model: Width of the rows.
+        heads: h.
+        key_width: d_k.
+        key_heads: g.
+
+    Returns:
+        The number.
+
+    >>> degrees_of_freedom(d_model=16, heads=4, key_width=5, key_heads=1)
+    375
+    """
+    width = min(key_width, d_model)
+    return (heads + key_heads) * d_model * width - key_heads * width**2
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -25,10 +48,11 @@ class Layer(Shown):
     """Heads of query and key weights; a pair (p, q) of a context is recognised where its score exceeds the threshold.
 
     Head k scores the pair s_k = (x_p W_Q^k)·(x_q W_K^k). The rule joins these scores into one (`layer.rules`).
+    Heads can share keys: with g key heads, head k of h reads key head ⌊k·g/h⌋.
 
     Attributes:
         query: W_Q, floating-point numbers of shape (heads, d_model, key_width).
-        key: W_K, of the same shape.
+        key: W_K, of shape (key_heads, d_model, key_width); key_heads divides heads.
         threshold: τ, a finite number.
         rule: A rule or its name.
         labels: The names of the items in the order of their rows, or None.
@@ -37,10 +61,14 @@ class Layer(Shown):
     Raises:
         InputError: The weights have other shapes or are not finite, the threshold is not finite, the rule is unknown,
             or the labels are not texts.
+
+    >>> shared = Layer(np.ones((4, 16, 5)), np.ones((1, 16, 5)), threshold=0.5)
+    >>> shared.heads, shared.key_heads, shared.weights, shared.key_budget, shared.freedom
+    (4, 1, 400, 5, 375)
     """
 
     query: ndarray  # Float (heads, d_model, key_width): checked below, with a sentence
-    key: ndarray
+    key: ndarray  # Float (key_heads, d_model, key_width)
     threshold: float
     rule: Rule
     labels: tuple[str, ...] | None = None
@@ -57,12 +85,21 @@ class Layer(Shown):
     ) -> None:
         rule = rule_named(rule)
         query, key = np.array(query), np.array(key)
-        if query.ndim != 3 or query.shape != key.shape:
+        if query.ndim != 3 or key.ndim != 3 or query.shape[1:] != key.shape[1:]:
             raise InputError(
-                f"query and key weights are (heads, d_model, key_width) alike, not {query.shape} and {key.shape}"
+                f"query weights are (heads, d_model, key_width) and key weights (key_heads, d_model, key_width), not "
+                f"{query.shape} and {key.shape}"
             )
-        if 0 in query.shape:
-            raise InputError(f"a layer needs heads, d_model and key_width of at least 1, not {query.shape}")
+        if 0 in query.shape + key.shape:
+            raise InputError(
+                f"a layer needs heads, key_heads, d_model and key_width of at least 1, not {query.shape} and "
+                f"{key.shape}"
+            )
+        if len(query) % len(key):
+            raise InputError(
+                f"{counted(len(query), 'head')} cannot share {counted(len(key), 'key head')} evenly: the number of key "
+                f"heads divides the number of heads"
+            )
         for name, weights in (("query", query), ("key", key)):
             if weights.dtype.kind != "f":
                 raise InputError(f"{name} weights are floating-point numbers, not {weights.dtype}")
@@ -105,14 +142,47 @@ class Layer(Shown):
         return int(self.query.shape[2])
 
     @property
-    def key_budget(self) -> int:
-        """D_K = heads · key_width."""
+    def key_heads(self) -> int:
+        """g, the number of key heads; h/g heads read each of them."""
+        return int(self.key.shape[0])
+
+    @property
+    def query_budget(self) -> int:
+        """D_Q = heads · key_width."""
         return self.heads * self.key_width
+
+    @property
+    def key_budget(self) -> int:
+        """D_K = key_heads · key_width: the numbers that a key cache stores for each token."""
+        return self.key_heads * self.key_width
 
     @property
     def weights(self) -> int:
         """The numbers in W_Q and W_K together."""
         return int(self.query.size + self.key.size)
+
+    @property
+    def freedom(self) -> int:
+        """Degrees of freedom of the scores of all heads (`degrees_of_freedom`)."""
+        return degrees_of_freedom(
+            d_model=self.d_model, heads=self.heads, key_width=self.key_width, key_heads=self.key_heads
+        )
+
+    @property
+    def head_keys(self) -> ndarray:
+        """W_K as every head reads it, of shape (heads, d_model, key_width): equal for heads that share a key head."""
+        return self.by_head(self.key)
+
+    def by_head(self, values: ndarray) -> ndarray:
+        """One value for each key head becomes one value for each head.
+
+        Args:
+            values: An array whose first axis has the key heads.
+
+        Returns:
+            The array whose first axis has the heads; without shared keys, the same array.
+        """
+        return values if self.key_heads == self.heads else values.repeat(self.heads // self.key_heads, axis=0)
 
     def summary(self) -> Summary:
         """The shape, the rule and the threshold."""
@@ -120,11 +190,12 @@ class Layer(Shown):
             ("rule", self.rule),
             ("key budget", f"D_K {self.key_budget:,}"),
             ("threshold", f"{self.threshold:.6g}"),
-            ("weights", f"{self.query.size + self.key.size:,} numbers, {self.query.dtype}"),
+            ("weights", f"{self.weights:,} numbers, {self.query.dtype}"),
             ("labels", None if self.labels is None else f"{len(self.labels):,}: {', '.join(self.labels[:5])}, …"),
             ("its record says", self.record),
         ]
-        return summary(f"layer of {in_heads(self.heads, self.key_width)}, d_model {self.d_model}", rows)
+        shape = in_heads(self.heads, self.key_width, self.key_heads)
+        return summary(f"layer of {shape}, d_model {self.d_model}", rows)
 
     def head_scores(self, x: Float[ndarray, "n d_model"]) -> Float64[ndarray, "heads n n"]:
         """Every head's raw score for every ordered pair of the rows of x.
@@ -142,7 +213,7 @@ class Layer(Shown):
             raise InputError(f"the layer reads rows of {self.d_model} numbers, not an array of shape {x.shape}")
         rows = x.astype(np.float64)
         queries, keys = rows @ self.query.astype(np.float64), rows @ self.key.astype(np.float64)
-        return queries @ keys.swapaxes(1, 2)
+        return queries @ self.by_head(keys).swapaxes(1, 2)
 
     def scores(self, x: Float[ndarray, "n d_model"]) -> Float64[ndarray, "n n"]:
         """The score of every ordered pair of a context whose items have the rows of x.

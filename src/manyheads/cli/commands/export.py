@@ -15,7 +15,7 @@ from manyheads.errors import InputError
 
 LOAD = {
     "torch": "from attention import AttentionLayer; AttentionLayer.load()",
-    "transformers": 'T5EncoderModel.from_pretrained("{out}", attn_implementation="eager")',
+    "transformers": '{model}.from_pretrained("{out}", attn_implementation="eager")',
     "transformer-lens": "from hooked import load; load()",
 }
 UNPROVED = (
@@ -66,7 +66,8 @@ class ExportCommand:
         )
         proved = None if "proved" not in provenance else precision in str(provenance["proved"]).split(", ")
         notes = [UNPROVED.format(precision=precision)] if proved is False else []
-        load = LOAD[self.to].format(out=self.output)
+        model = "T5EncoderModel" if layer.key_heads == layer.heads else "EuroBertModel"
+        load = LOAD[self.to].format(out=self.output, model=model)
         return Answer(
             facts={
                 "layer": layer_facts(layer, provenance),

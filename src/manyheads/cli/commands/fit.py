@@ -40,7 +40,8 @@ class FitCommand:
     """Fit the smallest layer that is certified to recognise a graph.
 
     The shape is fixed by --heads and --key-width, or --key-budget finds the best split of a key budget into heads, or
-    --smallest searches for the smallest key budget. Without any of them, the laws predict the shape.
+    --smallest searches for the smallest key budget. Without any of them, the laws predict the shape. With --key-heads,
+    heads share keys.
     """
 
     problem: tyro.conf.OmitArgPrefixes[ProblemOptions]
@@ -48,6 +49,11 @@ class FitCommand:
     """Number of heads; with --smallest, only layers of this number of heads are tried."""
     key_width: Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="(default: by the laws)")] = None
     """Width of each head, d_k."""
+    key_heads: Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="(default: as many as heads)")] = (
+        None
+    )
+    """Number of key heads, which divides the number of heads: the heads share the keys of this number of key heads.
+    --smallest then searches for the fewest weights, and --key-budget for the fewest heads."""
     key_budget: Annotated[int | None, tyro.conf.arg(metavar="D_K", help_behavior_hint="")] = None
     """Split this key budget into heads in every way, and keep the layer with the widest margin."""
     smallest: Flag = False
@@ -55,7 +61,7 @@ class FitCommand:
     max_key_budget: Annotated[
         int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="(default: m', or the predicted one if larger)")
     ] = None
-    """The largest key budget that --smallest tries."""
+    """The largest key budget that --smallest tries; where heads share keys, the largest (D_Q + D_K)/2."""
     rule: RuleName = "max"
     context_length: Annotated[LengthRange, tyro.conf.arg(help=CERTIFIED_LENGTH_HELP)] = None
     precision: Literal["float64", "float32", "bfloat16"] = "float64"
@@ -131,7 +137,7 @@ class FitCommand:
         from manyheads.layer.rules import MAX
 
         if self.warm_start is None:
-            return fit(problem, heads=self.heads, key_width=self.key_width, options=options)
+            return fit(problem, heads=self.heads, key_width=self.key_width, key_heads=self.key_heads, options=options)
         start = read_layer(self.warm_start)
         if options.rule is not MAX and options.rule is not start.rule:
             raise InputError(f"--warm-start keeps the rule of its layer, {start.rule}: --rule does not go with it")
@@ -149,13 +155,16 @@ class FitCommand:
                 "layer": found.layer and layer_facts(found.layer, provenance),
                 "certificate": found.certificate and asdict(found.certificate),
                 "map": map,
-                "trials": [asdict(trial) | {"key_budget": trial.key_budget} for trial in found.trials],
+                "trials": [
+                    asdict(trial) | {"key_budget": trial.key_budget, "both_budgets": trial.both_budgets}
+                    for trial in found.trials
+                ],
                 "seconds": found.seconds,
                 "one_head": one_head,
                 "written": written,
             },
             shown=[
-                *shown_trials(found, by_margin=self.key_budget is not None),
+                *shown_trials(found, by_margin=self.key_budget is not None and self.key_heads is None),
                 *(shown_certificate(found.certificate) if found.certificate else []),
                 *shown_notes(sentence),
                 *shown_files(written),
@@ -164,6 +173,7 @@ class FitCommand:
         )
 
     def _found(self, problem: Problem, length: ContextLength, map: Map) -> FitSearchResult:
+        from manyheads.cli.render.layer_table import budget_words
         from manyheads.cli.render.progress import status
         from manyheads.fitting import best_split, smallest
 
@@ -173,12 +183,14 @@ class FitCommand:
             def report(trial: ShapeTrial) -> None:
                 nonlocal best
                 if trial.certified:
-                    best = f"certified D_K {trial.key_budget}"
+                    best = f"certified {budget_words(trial)}"
 
             options = self._options(problem, length, map, lambda look: line(f"{best}; {look}"), report)
             if self.key_budget is not None:
-                return best_split(problem, key_budget=self.key_budget, options=options)
-            return smallest(problem, max_budget=self.max_key_budget, heads=self.heads, options=options)
+                return best_split(problem, key_budget=self.key_budget, key_heads=self.key_heads, options=options)
+            return smallest(
+                problem, max_budget=self.max_key_budget, heads=self.heads, key_heads=self.key_heads, options=options
+            )
 
     def _one_head(self, problem: Problem, heads: int, *, held: bool) -> tuple[dict[str, object] | None, list[str]]:
         """Where one head was fitted, or heads under sum, and nothing holds: whether anything can hold the graph.
@@ -226,14 +238,22 @@ class FitCommand:
 
     def _provenance(self) -> dict[str, str | int]:
         """The origin of the layer, for its file."""
-        names = ("heads", "key_budget", "rule", "map", "restarts", "steps", "time_limit", "workers", "warm_start")
+        names = (
+            "heads", "key_heads", "key_budget", "rule", "map", "restarts", "steps", "time_limit", "workers",
+            "warm_start",
+        )  # fmt: skip
         given = {name: str(value) for name in names if (value := getattr(self, name)) is not None}
         return self.problem.provenance() | {"construction": "fit", "seed": self.seed} | given
 
     def _check(self) -> None:
         """Refuse options that do not go together, and numbers out of range."""
+        from manyheads.bounds.shape import require_even_sharing
         from manyheads.layer.rules import SUM, rule_named
+        from manyheads.numbers import check_numbers
 
+        check_numbers(heads=self.heads, key_heads=self.key_heads)
+        if self.heads is not None:
+            require_even_sharing(self.heads, self.key_heads)
         shape_given = self.heads is not None or self.key_width is not None
         searching = self.smallest or self.key_budget is not None
         if self.smallest and self.key_budget is not None:
@@ -248,8 +268,10 @@ class FitCommand:
             raise InputError("--warm-start keeps the shape of its layer: --smallest and --key-budget do not go with it")
         if searching and self.restarts is not None:
             raise InputError("--smallest and --key-budget try until their time is up: --restarts does not go with them")
-        if self.warm_start is not None and shape_given:
-            raise InputError("--warm-start keeps the shape of its layer: --heads and --key-width do not go with it")
+        if self.warm_start is not None and (shape_given or self.key_heads is not None):
+            raise InputError(
+                "--warm-start keeps the shape of its layer: --heads, --key-width and --key-heads do not go with it"
+            )
         if rule_named(self.rule) is SUM:
             raise InputError(
                 "fit makes layers of the rule max or softmax, not 'sum': heads under sum add up to one head, and "

@@ -36,7 +36,8 @@ def shown_certificate(certificate: Certificate) -> list[RenderableType]:
 
 def layer_words(layer: Layer) -> str:
     """A layer's rule and shape in words."""
-    return f"rule {layer.rule}, {in_heads(layer.heads, layer.key_width)}, d_model {layer.d_model}"
+    shape = in_heads(layer.heads, layer.key_width, layer.key_heads)
+    return f"rule {layer.rule}, {shape}, d_model {layer.d_model}"
 
 
 def shown_layer(layer: Layer, graph: Graph) -> list[RenderableType]:
@@ -56,6 +57,7 @@ def layer_facts(layer: Layer, provenance: Mapping[str, str | int]) -> dict[str, 
         "heads": layer.heads,
         "d_model": layer.d_model,
         "key_width": layer.key_width,
+        "key_heads": layer.key_heads,
         "key_budget": layer.key_budget,
         "rule": layer.rule,
         "threshold": layer.threshold,
@@ -126,29 +128,50 @@ def search_facts(result: SmallestConstruction, problem: Problem) -> dict[str, ob
     }
 
 
+def budget_words(trial: ShapeTrial) -> str:
+    """The budget by which a search compares its trials: D_K, and D_Q + D_K where heads share keys."""
+    if trial.key_heads == trial.heads:
+        return f"D_K {trial.key_budget}"
+    return f"D_Q + D_K {trial.both_budgets}, D_K {trial.key_budget}"
+
+
 def shown_trials(found: FitSearchResult, *, by_margin: bool) -> list[RenderableType]:
-    """The search of `fit`: the best trial of each key budget (by_margin: of each split), and the verdict."""
+    """The search of `fit`: the best trial of each D_Q + D_K (by_margin: of each split), and the verdict."""
     best: dict[tuple[int, ...], ShapeTrial] = {}
     counts: dict[tuple[int, ...], int] = {}
     for trial in found.trials:
-        place: tuple[int, ...] = (trial.heads, trial.key_width) if by_margin else (trial.key_budget,)
+        place: tuple[int, ...] = (trial.heads, trial.key_width) if by_margin else (trial.both_budgets,)
         counts[place] = counts.get(place, 0) + 1
         if place not in best or _rank(trial) > _rank(best[place]):
             best[place] = trial
     table = Table(box=SIMPLE_HEAD)
-    for heading in ("D_K", "heads × width", "tries", "pairs wrong", "normalised margin", "after"):
+    shared = any(trial.key_heads != trial.heads for trial in found.trials)
+    for heading in (
+        *(("D_Q + D_K",) if shared else ()),
+        "D_K",
+        "heads × width",
+        "tries",
+        "pairs wrong",
+        "normalised margin",
+        "after",
+    ):
         table.add_column(heading, justify="right")
     for place, trial in sorted(best.items(), reverse=not by_margin):
         wrong = "certified" if trial.certified else f"{trial.wrong:,}"
         margin = f"{trial.normalised_margin:.2e}" if trial.certified else ""
         shape = f"{trial.heads} × {trial.key_width}"
-        table.add_row(str(trial.key_budget), shape, str(counts[place]), wrong, margin, f"{trial.seconds:.1f} s")
+        budgets = [str(trial.both_budgets)] * shared + [str(trial.key_budget)]
+        table.add_row(*budgets, shape, str(counts[place]), wrong, margin, f"{trial.seconds:.1f} s")
     if found.best is None:
         verdict = f"nothing certified within {found.seconds:.0f} s and {len(found.trials)} tries"
     else:
-        kind = "widest margin" if by_margin else "smallest certified key budget"
-        shape = in_heads(found.best.heads, found.best.key_width)
-        verdict = f"{kind}: D_K {found.best.key_budget}, {shape}, of {len(found.trials)} tries in {found.seconds:.0f} s"
+        best_trial = found.best
+        smallest = "fewest certified weights" if shared else "smallest certified key budget"
+        shape = in_heads(best_trial.heads, best_trial.key_width, best_trial.key_heads)
+        verdict = (
+            f"{'widest margin' if by_margin else smallest}: {budget_words(best_trial)}, {shape}, of "
+            f"{len(found.trials)} tries in {found.seconds:.0f} s"
+        )
     return [table, Text(f"{verdict}\n", style="bold")]
 
 

@@ -37,7 +37,7 @@ class AttentionLayer(nn.Module):
         if rule not in ("max", "softmax", "sum", "logsumexp"):
             raise ValueError(f"unknown rule '{rule}'")
         self.query = nn.Parameter(query)  # (heads, d_model, key_width)
-        self.key = nn.Parameter(key)
+        self.key = nn.Parameter(key)  # (key_heads, d_model, key_width); head k of h reads key head ⌊k·key_heads/h⌋
         self.register_buffer("threshold", torch.tensor(threshold, dtype=torch.float64))
         self.register_buffer("embedding", embedding)
         self.rule = rule
@@ -62,7 +62,8 @@ class AttentionLayer(nn.Module):
     def head_scores(self, x: Tensor) -> Tensor:
         """The score s_k of every head and every ordered pair: (..., n, d_model) to (..., heads, n, n)."""
         rows = x.to(self.query.dtype).unsqueeze(-3)
-        return (rows @ self.query) @ (rows @ self.key).mT
+        keys = (rows @ self.key).repeat_interleave(len(self.query) // len(self.key), dim=-3)
+        return (rows @ self.query) @ keys.mT
 
     def forward(self, x: Tensor) -> Tensor:
         """The score of every ordered pair of the context: (..., n, d_model) to (..., n, n)."""
