@@ -11,7 +11,6 @@ from manyheads.bounds import (
     Shape,
     bits_per_weight,
     freedom_key_width,
-    freedom_needed,
     graph_bit_key_budget,
     ln_graphs,
     log2_share,
@@ -31,14 +30,18 @@ from manyheads.planning.layer_plan import Plan
 from manyheads.planning.prediction import (
     CALIBRATED,
     CONTEXT,
+    MOST_HEADS,
+    KeyWidths,
     Prediction,
     Split,
     alternatives,
     freedom_law,
+    key_widths,
     predict,
     split,
 )
 from manyheads.problem.graph_kinds import PERMUTATION_SLOPE, RELATION_SLOPE
+from manyheads.tables import counted
 
 BITS = 16.0  # bits of a weight in most stored models
 SKEWED = 4.0  # times the mean degree: with a larger degree the prediction is too low
@@ -49,6 +52,7 @@ def plan(
     items: int,
     relations: int,
     d_model: int,
+    heads: int | None = None,
     rule: Rule | str = MAX,
     context_length: int | None = None,
     max_degree: int | None = None,
@@ -64,6 +68,8 @@ def plan(
         items: m, at least 2.
         relations: m', from 1 to m·(m − 1).
         d_model: Width of the embedding, at least 1.
+        heads: The number of heads, if it is fixed: the plan then says how wide they must be. None: the plan recommends
+            a number.
         rule: How heads are joined: max or softmax.
         context_length: Items in a context, from 2 to m; the rule softmax needs it.
         max_degree: Largest in- or out-degree of the graph; None assumes that all degrees are about equal.
@@ -84,21 +90,23 @@ def plan(
     >>> advice = plan(items=512, relations=512, d_model=64)
     >>> advice.recommended.heads, advice.bit_bound < advice.freedom_law < advice.predicted.key_budget
     (3, True)
+    >>> plan(items=512, relations=512, d_model=64, heads=32).recommended.key_width
+    5
     """
     rule = rule_named(rule)
     _check_sizes(items, relations, d_model, embedding)
-    check_numbers(max_degree=max_degree, multiple=multiple, key_heads=key_heads, bits=bits)
+    check_numbers(heads=heads, max_degree=max_degree, multiple=multiple, key_heads=key_heads, bits=bits)
     _check_options(items, rule, context_length)
     is_permutation = _is_permutation(items, relations, max_degree, permutation)
     sizes = {"items": items, "relations": relations, "d_model": d_model}
     predicted = predict(**sizes, rule=rule, context_length=context_length)
     bit_bound = float(graph_bit_key_budget(**sizes, bits=bits))
-    wanted = max(predicted.safe, bit_bound, 1.0)
-    most_heads = context_length if rule is SOFTMAX else None
-    best = split(**sizes, key_budget=wanted, most_heads=most_heads)
+    wanted = max(bit_bound, 1.0)
+    widths = key_widths(**sizes, rule=rule, most_heads=_most_heads(rule, context_length, heads))
+    best = split(widths, d_model=d_model, heads=heads, key_budget=wanted)
     friendly = None
     if multiple is not None:
-        friendly = split(**sizes, key_budget=wanted, multiple=multiple, most_heads=most_heads)
+        friendly = split(widths, d_model=d_model, heads=heads, key_budget=wanted, multiple=multiple)
     margin_bound, least, share = None, None, None
     if rule is MAX:
         family = float(ln_graphs(items=items, relations=relations))
@@ -138,10 +146,10 @@ def plan(
         guaranteed=guaranteed,
         unproved=proved if isinstance(proved, str) else None,
         recommended=best,
-        reason=_reason(items, relations, d_model, best),
+        reason=_reason(d_model, best, widths, heads),
         friendly=friendly,
-        grouped=None if key_heads is None else _grouped(items, relations, d_model, best, key_heads),
-        alternatives=tuple(alternatives(best, items=items, d_model=d_model)),
+        grouped=None if key_heads is None else _grouped(items, relations, d_model, best, widths, key_heads),
+        alternatives=tuple(alternatives(best, widths, d_model=d_model, heads=heads, key_budget=wanted)),
         notes=tuple(notes),
     )
 
@@ -172,19 +180,32 @@ def _is_permutation(items: int, relations: int, max_degree: int | None, permutat
     return possible if permutation is None else permutation
 
 
-def _grouped(items: int, relations: int, d_model: int, best: Split, key_heads: int) -> Shape:
-    """The shape with these key heads whose key width exceeds the law by the same factor as the recommended split."""
+def _most_heads(rule: Rule, context_length: int | None, heads: int | None) -> int:
+    """The largest number of heads that a plan considers; under softmax, more heads than items in a context are few."""
+    most = max(MOST_HEADS, 2 * (heads or 1)) if rule is MAX or context_length is None else context_length
+    if heads is not None and heads > most:
+        raise InputError(f"under softmax a plan has at most one head for each of the {most} items in a context")
+    return most
+
+
+def _grouped(
+    items: int, relations: int, d_model: int, best: Split, widths: KeyWidths, key_heads: int
+) -> Shape:
+    """The shape with these key heads whose key width exceeds the law by the same factor as that of separate heads."""
     heads = math.ceil(best.heads / key_heads) * key_heads
     sizes = {"items": items, "relations": relations, "d_model": d_model, "heads": heads}
     own, shared = freedom_key_width(**sizes), freedom_key_width(**sizes, key_heads=key_heads)
     if shared is None or own is None:
         raise InputError(f"{key_heads} key heads are too few: {heads} heads over them have too little freedom")
-    key_width = max(1, math.ceil(shared * best.key_budget / (heads * own)))
+    separate = split(widths, d_model=d_model, heads=heads) if heads != best.heads else best
+    key_width = max(1, math.ceil(shared * separate.key_width / own))
     return Shape(d_model=d_model, heads=heads, key_width=key_width, key_heads=key_heads)
 
 
-def _reason(items: int, relations: int, d_model: int, best: Split) -> str:
-    needed = float(freedom_needed(items=items, relations=relations, heads=best.heads)) / d_model**2
+def _reason(d_model: int, best: Split, widths: KeyWidths, given: int | None) -> str:
+    needed = float(widths.shares[best.heads - 1])
+    if given is not None:
+        return f"the width that training needs in {counted(given, 'head')}, with the safety of every recommendation"
     if best.heads == 1:
         return f"one head is enough: it needs {needed:.0%} of the d_model² = {d_model**2:,} degrees of freedom"
     return (

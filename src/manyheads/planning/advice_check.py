@@ -17,6 +17,7 @@ from manyheads.machine import cores
 from manyheads.planning.layer_plan import Plan
 from manyheads.problem.graph import Graph
 from manyheads.problem.graph_generators import random_graph
+from manyheads.tables import counted
 from manyheads.training import Protocol, Run, Task, step_limit, train
 from manyheads.training.protocol import CONTEXT
 
@@ -57,7 +58,7 @@ class AdviceCheck:
 
 
 def check_points(advice: Plan) -> list[tuple[str, int, int]]:
-    """The splits to train: the recommended one, a narrower one, and its key budget in half and in twice the heads.
+    """The splits to train: the recommended one, a narrower one, and the alternatives of the plan.
 
     Args:
         advice: The plan to check.
@@ -65,17 +66,12 @@ def check_points(advice: Plan) -> list[tuple[str, int, int]]:
     Returns:
         (name, heads, key_width) of each split, the recommended one first; splits that do not exist are absent.
     """
-    heads, width, budget = advice.recommended.heads, advice.recommended.key_width, advice.recommended.key_budget
-    around = [
-        ("recommended", heads, width),
-        ("three quarters of it", heads, max(1, round(SMALLER * width))),
-        ("half the heads", heads // 2, budget // max(1, heads // 2)),
-        ("twice the heads", 2 * heads, budget // (2 * heads)),
-    ]
+    heads, width = advice.recommended.heads, advice.recommended.key_width
+    narrower = max(1, round(SMALLER * width))
     return [
-        (name, h, w)
-        for name, h, w in around
-        if h >= 1 and w >= 1 and (name == "recommended" or (h, w) != (heads, width))
+        ("recommended", heads, width),
+        *([("three quarters of it", heads, narrower)] if narrower != width else []),
+        *((f"or {counted(one.heads, 'head')}", one.heads, one.key_width) for one in advice.alternatives),
     ]
 
 

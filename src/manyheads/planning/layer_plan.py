@@ -47,7 +47,7 @@ class Plan(Shown):
         reason: Why this number of heads is recommended.
         friendly: Recommended split whose key width is a multiple of the number that was given.
         grouped: Recommended shape with the number of key heads that was given.
-        alternatives: Other splits of the recommended key budget.
+        alternatives: Other splits that are recommended by the same yardstick, with their price.
         notes: Conditions that do not hold, one sentence each.
     """
 
@@ -96,7 +96,7 @@ class Plan(Shown):
             ("guaranteed", self.unproved if proof is None else f"D_K {proof.key_budget:,}: {proof.proof}"),
             ("recommended", f"{in_heads(best.heads, best.key_width)}, D_K {best.key_budget}"),
             ("because", self.reason),
-            *(("or", in_heads(one.heads, one.key_width)) for one in self.alternatives),
+            *(("or", alternative(one)) for one in self.alternatives),
             *(("note", note) for note in self.notes),
         ]
         return summary(f"plan for {sizes}", rows)
@@ -113,3 +113,17 @@ class Plan(Shown):
         from manyheads.planning.answers import head_curve
 
         return draw_head_curve(head_curve(self))
+
+
+def alternative(one: Alternative) -> str:
+    """Another split in words: its heads, its key budget and its price.
+
+    Args:
+        one: The split.
+
+    Returns:
+        The words.
+    """
+    if not round(abs(one.price), 2):
+        return f"{in_heads(one.heads, one.key_width)}, D_K {one.key_budget}: as much"
+    return f"{in_heads(one.heads, one.key_width)}, D_K {one.key_budget}: {abs(one.price):.0%} {'more' if one.price > 0 else 'less'}"

@@ -1,8 +1,10 @@
-"""Prediction: the key budget at which training by the paper's protocol reaches F1 ≥ 0.99, and its split into heads.
+"""Prediction: the key width at which training by the paper's protocol reaches F1 ≥ 0.99, for each number of heads.
 
 The constants are a regression on measured thresholds: regular graphs on Gaussian rows, with the sizes of `CALIBRATED`.
 The module that makes the page plan-check fits them to rows in docs/data. For other sizes the prediction is an
 extrapolation: the degrees-of-freedom law, times the ratio of prediction to law at the nearest calibrated sizes.
+
+One yardstick judges every split: the key width that `key_widths` asks for at its number of heads.
 """
 
 from __future__ import annotations
@@ -11,35 +13,33 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from jaxtyping import Float64, Int64
+from numpy import ndarray
 
-from manyheads.bounds import Shape, freedom_needed
-from manyheads.bounds.inverse import relations_by_freedom
+from manyheads.bounds import freedom_needed
 from manyheads.errors import InputError
 from manyheads.layer.rules import MAX, SOFTMAX, Rule, rule_named
 
-# ln D_K* is a weighted sum of features, fitted by least squares. `fill` is the share of the d_model² degrees of freedom
-# of a full-rank head that all relations together need. Below ONE_HEAD_FILL[0] one head suffices, and the features of
-# ROOMY count. Above ONE_HEAD_FILL[1] one head cannot hold all relations, and those of CROWDED count. Between the two
-# values both count, with weights that are linear in ln fill.
-ONE_HEAD_FILL = (0.5, 1.0)
-ROOMY = (-1.987, 0.7526, 0.499, -4.6, 1.938, 12.82)  # weights of 1, ln m, ln degree, degree/d_model, fill, 1/m
-# weights of 1, ln law, ln fill, m/d_model, (ln d_model)², dense = m/d_model·ln degree, (ln law)²
-CROWDED = (2.273, -0.7309, 3.168, 0.02322, 0.3509, 0.06402, -0.1185)
-STEEP = 16  # above this m/d_model the protocol trains four times longer, and the features of LONG are added
-LONG = (-0.4627, -0.02385)  # weights of 1, dense
-SPREAD = 0.069  # standard deviation of ln D_K* around the prediction, each problem predicted from all others
-SAFE = (1.3, 2.1)  # standard deviations above the prediction that are recommended: with ROOMY, with CROWDED
-SOFTMAX_RATIO = 2.2  # key budget of the rule softmax over that of max, in contexts of CONTEXT items
-SOFTMAX_SPREAD = 0.125  # standard deviation of the logarithm of that ratio
+# The logarithm of (key width that training needs / key width of the law) is a weighted sum of the features of
+# `features`. Its standard deviation around the prediction is exp(SPREAD[0] + SPREAD[1]·share), where `share` is the
+# share of the d_model² degrees of freedom of a full-rank head that each head needs.
+WEIGHTS = (
+    *(-0.8808, 0.1194, 0.2807, 0.1537),
+    *(-2.401, 0.1263, 16.87, 0.5861, -0.1315, -2.884),
+    *(0.02025, 0.06506, -0.02495, -0.07304),
+)
+SPREAD = (-3.13, 1.491)
+SAFE = 2.0  # standard deviations above the prediction that are recommended
+SHARES = (0.02, 0.97)  # range of the shares in calibration
+FULLEST = 0.7  # with a larger share the key width varies too much to be recommended
+STEEP = 16  # above this m/d_model the protocol trains four times longer
+BUDGET = (1.061, 0.0867)  # measured D_K* over the least predicted h·d_k, and the spread of its logarithm
+SOFTMAX_RATIO = 2.283  # key budget of the rule softmax over that of max, in contexts of CONTEXT items
+SOFTMAX_SPREAD = 0.15  # standard deviation of the logarithm of that ratio
 CONTEXT = 16  # items in a context of every calibration run
 CALIBRATED = {"items": (32, 512), "d_model": (12, 96), "degree": (1.0, 4.0)}
-LAW_OFFSET = 2.0  # added to the law before a ratio is computed: for very small budgets the law is not exact
+LAW_OFFSET = 2.0  # added to the law before a ratio is computed: for very small widths the law is not exact
 NINE_OF_TEN = 1.645  # standard deviations on both sides of the mean that hold 9 of 10 normal values
-
-# Share of a full-rank head's freedom that each head needs, at the head counts that needed the least key budget in
-# calibration. A head near full rank (share 1) uses its width badly; with a small share there are too many heads.
-BEST_FILL = 0.42
-GOOD_FILLS = (0.3, 0.5)
 MOST_HEADS = 1024
 
 
@@ -51,14 +51,12 @@ class Prediction:
         key_budget: The prediction.
         low: Lower end of the interval that held 9 of 10 calibration problems.
         high: Upper end of that interval.
-        safe: The recommended key budget. Most problems succeed with this budget.
         is_extrapolated: Whether a size or the context length lies outside the calibration.
     """
 
     key_budget: float
     low: float
     high: float
-    safe: float
     is_extrapolated: bool
 
 
@@ -81,20 +79,33 @@ class Split:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Alternative:
-    """The recommended key budget in another number of heads.
+class Alternative(Split):
+    """Another split that training is predicted to reach, with as much safety as the recommended one.
 
     Attributes:
-        heads: Number of heads.
-        key_width: Width of each head.
-        relations: Relations that fit by the degrees-of-freedom law.
-        loss: Share of relations lost against the recommended split; negative if more relations fit.
+        heads: h, at least 1.
+        key_width: d_k, at least 1.
+        price: Additional key budget, as a share of the recommended one; negative if less is needed.
     """
 
-    heads: int
-    key_width: int
-    relations: int
-    loss: float
+    price: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeyWidths:
+    """The key width that training needs, for several numbers of heads; infinite where heads have too little freedom.
+
+    Attributes:
+        heads: The numbers of heads.
+        shares: The degrees of freedom that each head needs, as a share of the d_model² of a full-rank head.
+        likely: The prediction, not rounded.
+        safe: The width that is recommended, not rounded: most problems succeed with it.
+    """
+
+    heads: Int64[ndarray, " counts"]
+    shares: Float64[ndarray, " counts"]
+    likely: Float64[ndarray, " counts"]
+    safe: Float64[ndarray, " counts"]
 
 
 def predict(
@@ -116,50 +127,73 @@ def predict(
     Raises:
         InputError: d_model is too small for the relations.
     """
+    widths = key_widths(items=items, relations=relations, d_model=d_model, rule=rule)
+    centre = BUDGET[0] * float((widths.heads * widths.likely).min())
+    spread = BUDGET[1] if rule_named(rule) is MAX else math.hypot(BUDGET[1], SOFTMAX_SPREAD)
     given = {"items": items, "d_model": d_model, "degree": relations / items}
-    nearest = {name: min(max(given[name], low), high) for name, (low, high) in CALIBRATED.items()}
-    near = {
-        "items": int(nearest["items"]),
-        "relations": round(nearest["items"] * nearest["degree"]),
-        "d_model": int(nearest["d_model"]),
-    }
-    here = freedom_law(items=items, relations=relations, d_model=d_model)
-    beyond = (here + LAW_OFFSET) / (freedom_law(**near) + LAW_OFFSET)
-    centre, spread = beyond * math.exp(np.dot(ROOMY + CROWDED + LONG, features(**near))), SPREAD
-    if rule_named(rule) is SOFTMAX:
-        centre, spread = centre * SOFTMAX_RATIO, math.hypot(SPREAD, SOFTMAX_SPREAD)
-    crowded = _crowding(**near)
-    safe = (1 - crowded) * SAFE[0] + crowded * SAFE[1]
     return Prediction(
         key_budget=centre,
         low=centre * math.exp(-NINE_OF_TEN * spread),
         high=centre * math.exp(NINE_OF_TEN * spread),
-        safe=centre * math.exp(safe * spread),
-        is_extrapolated=nearest != given or context_length not in (None, CONTEXT),
+        is_extrapolated=_nearest(**given) != given or context_length not in (None, CONTEXT),
     )
 
 
-def features(*, items: int, relations: int, d_model: int) -> tuple[float, ...]:
-    """The features whose weights are ROOMY, CROWDED and LONG, in this order.
+def key_widths(
+    *, items: int, relations: int, d_model: int, rule: Rule | str = MAX, most_heads: int = MOST_HEADS
+) -> KeyWidths:
+    """The key width that training needs, for each number of heads.
 
     Args:
         items: m.
         relations: m'.
         d_model: Width of the embedding.
+        rule: How heads are joined, max or softmax.
+        most_heads: The largest number of heads.
 
     Returns:
-        15 numbers; ln D_K* is their sum, each times its weight.
+        The widths for 1 to `most_heads` heads.
 
     Raises:
         InputError: d_model is too small for the relations.
     """
-    sizes = {"items": items, "relations": relations, "d_model": d_model}
-    fill, degree, crowded = _fill(**sizes), relations / items, _crowding(**sizes)
-    roomy = (1.0, math.log(items), math.log(degree), degree / d_model, fill, 1 / items)
-    law, dense = math.log(freedom_law(**sizes)), items / d_model * math.log(degree)
-    many = (1.0, law, math.log(fill), items / d_model, math.log(d_model) ** 2, dense, law**2)
-    long = (1.0, dense) if items > STEEP * d_model else (0.0, 0.0)
-    return *((1 - crowded) * value for value in roomy), *(crowded * value for value in many), *long
+    heads = np.arange(1, most_heads + 1)
+    shares = np.asarray(freedom_needed(items=items, relations=relations, heads=heads)) / d_model**2
+    if shares.min() > 1:
+        raise _too_narrow(items=items, relations=relations, d_model=d_model)
+    near = _nearest(items=items, d_model=d_model, degree=relations / items)
+    known = np.clip(shares, *SHARES)
+    ratios = features(**near, shares=known) @ WEIGHTS
+    here, there = _law_widths(d_model, shares), _law_widths(near["d_model"], known)
+    likely = there * np.exp(ratios) * (here + LAW_OFFSET) / (there + LAW_OFFSET)
+    spreads = np.exp(SPREAD[0] + SPREAD[1] * known)
+    if rule_named(rule) is SOFTMAX:
+        likely, spreads = likely * SOFTMAX_RATIO, np.hypot(spreads, SOFTMAX_SPREAD)
+    return KeyWidths(heads=heads, shares=shares, likely=likely, safe=likely * np.exp(SAFE * spreads))
+
+
+def features(
+    *, items: float, d_model: float, degree: float, shares: Float64[ndarray, " counts"]
+) -> Float64[ndarray, "counts features"]:
+    """The features whose weights are WEIGHTS.
+
+    Args:
+        items: m.
+        d_model: Width of the embedding.
+        degree: Relations of each item.
+        shares: Degrees of freedom that each head needs, as shares of the d_model² of a full-rank head; below 1.
+
+    Returns:
+        A row of 14 numbers for each share. Their weighted sum is the logarithm of the key width that training needs
+        over that of the law.
+    """
+    m, d, r = math.log(items), math.log(d_model), math.log(degree)
+    law = np.log(1 - np.sqrt(1 - shares))  # of the law's key width over d_model
+    crowding, steep = items / d_model, items > STEEP * d_model
+    here = (1.0, d**2, 1 / d_model, r, r * m, degree / d_model)
+    crowded = (crowding, crowding * r, steep * crowding * r, steep * m)
+    columns = (law, law**2, law * d, shares * m, *(np.full_like(shares, value) for value in (*here, *crowded)))
+    return np.stack(columns, axis=1)
 
 
 def freedom_law(*, items: int, relations: int, d_model: int) -> float:
@@ -177,99 +211,91 @@ def freedom_law(*, items: int, relations: int, d_model: int) -> float:
         InputError: Not even MOST_HEADS heads of full width have enough degrees of freedom.
     """
     heads = np.arange(1, MOST_HEADS + 1)
-    needed = np.asarray(freedom_needed(items=items, relations=relations, heads=heads))
-    heads, needed = heads[needed <= d_model**2], needed[needed <= d_model**2]
-    if not heads.size:
-        raise InputError(
-            f"d_model {d_model} is too narrow for {relations} relations among {items} items: by the "
-            f"degrees-of-freedom law not even {MOST_HEADS} heads of full width hold them"
-        )
-    return float((heads * (d_model - np.sqrt(d_model**2 - needed))).min())
-
-
-def fills(*, items: int, relations: int, d_model: int, most_heads: int = MOST_HEADS) -> dict[int, float]:
-    """The degrees of freedom that each head needs, as a share of the d_model² of a full-rank head.
-
-    Args:
-        items: m.
-        relations: m'.
-        d_model: Width of the embedding.
-        most_heads: The largest head count.
-
-    Returns:
-        The share for each head count from 1 to `most_heads`.
-    """
-    heads = np.arange(1, most_heads + 1)
     shares = np.asarray(freedom_needed(items=items, relations=relations, heads=heads)) / d_model**2
-    return dict(zip(heads.tolist(), shares.tolist(), strict=True))
+    if shares.min() > 1:
+        raise _too_narrow(items=items, relations=relations, d_model=d_model)
+    return float((heads * _law_widths(d_model, shares)).min())
 
 
 def split(
-    *, items: int, relations: int, d_model: int, key_budget: float, multiple: int = 1, most_heads: int | None = None
+    widths: KeyWidths, *, d_model: int, heads: int | None = None, key_budget: float = 1.0, multiple: int = 1
 ) -> Split:
-    """The cheapest split with at least this key budget, among the head counts that were good in calibration.
+    """The split with the least key budget, among the safe key widths.
 
     Args:
-        items: m.
-        relations: m'.
+        widths: The key widths that training needs.
         d_model: Width of the embedding; no head is wider.
-        key_budget: D_K that the split must reach.
+        heads: The number of heads, where it is given; None: the one with the least key budget.
+        key_budget: Least D_K of the split.
         multiple: The key width is a multiple of this, as matrix hardware prefers.
-        most_heads: Upper limit on the heads.
 
     Returns:
-        The split.
+        The split; of two that cost the same, the one with fewer heads.
+
+    Raises:
+        InputError: The heads that are allowed are too few.
     """
-    shares = fills(items=items, relations=relations, d_model=d_model)
-    good = [heads for heads, share in shares.items() if GOOD_FILLS[0] <= share <= GOOD_FILLS[1]]
-    if not good:  # one head needs less than the range, or two neighbouring head counts lie on both sides of it
-        good = [min(shares, key=lambda heads: (abs(shares[heads] - BEST_FILL), heads))]
-    good = [heads for heads in good if heads * d_model >= key_budget] or [math.ceil(key_budget / d_model)]
-    good = [heads for heads in good if most_heads is None or heads <= most_heads] or [most_heads or 1]
-    choices = [Split(heads=heads, key_width=_width(key_budget / heads, multiple)) for heads in good]
-    return min(choices, key=lambda choice: (choice.key_budget, abs(shares.get(choice.heads, 0.0) - BEST_FILL)))
+    wanted = np.maximum(widths.safe, key_budget / widths.heads)
+    whole = multiple * np.maximum(1.0, np.ceil(wanted / multiple))
+    possible = whole <= math.ceil(d_model / multiple) * multiple
+    if not possible.any():
+        raise InputError(
+            f"{widths.heads[-1]} heads, the most there may be, are too few: each would be wider than d_model {d_model}"
+        )
+    if heads is None:
+        common = possible & (widths.shares <= FULLEST)
+        chosen = common if common.any() else possible
+        place = int(np.where(chosen, widths.heads * whole, np.inf).argmin())
+    else:
+        place = heads - 1
+        if not possible[place]:
+            least = int(widths.heads[possible][0])
+            raise InputError(f"{heads} heads are too few for these relations in d_model {d_model}: give {least} or more")
+    return Split(heads=int(widths.heads[place]), key_width=int(whole[place]))
 
 
-def alternatives(recommended: Split, *, items: int, d_model: int) -> list[Alternative]:
-    """The same key budget in half and in twice the heads, judged by the degrees-of-freedom law.
+def alternatives(
+    recommended: Split, widths: KeyWidths, *, d_model: int, heads: int | None = None, key_budget: float = 1.0
+) -> list[Alternative]:
+    """Half and twice the recommended heads, and the best number of heads where the recommended one was given.
 
     Args:
         recommended: The split to compare with.
-        items: m.
-        d_model: Width of the embedding.
+        widths: The key widths that training needs.
+        d_model: Width of the embedding; no head is wider.
+        heads: The number of heads, where it was given.
+        key_budget: Least D_K of a split.
 
     Returns:
-        One alternative for each of the two head counts; a single head has no half.
+        The other splits by the same yardstick, the cheapest first; those that are too few heads are absent.
     """
-    shapes = [
-        Shape(d_model=d_model, heads=heads, key_width=max(1, recommended.key_budget // heads))
-        for heads in (recommended.heads // 2, recommended.heads, 2 * recommended.heads)
-        if heads >= 1
+    counts = {recommended.heads // 2, 2 * recommended.heads} - {0}
+    if heads is not None:
+        counts.add(split(widths, d_model=d_model, key_budget=key_budget).heads)
+    possible = {int(count) for count in widths.heads[np.maximum(widths.safe, key_budget / widths.heads) <= d_model]}
+    found = [
+        split(widths, d_model=d_model, heads=count, key_budget=key_budget)
+        for count in sorted(counts & possible - {recommended.heads})
     ]
-    relations = {shape: relations_by_freedom(shape, items=items) for shape in shapes}
-    here = next(count for shape, count in relations.items() if shape.heads == recommended.heads)
     return [
-        Alternative(
-            heads=shape.heads,
-            key_width=shape.key_width,
-            relations=count,
-            loss=1 - count / here if here else 0.0,
-        )
-        for shape, count in relations.items()
-        if shape.heads != recommended.heads
+        Alternative(heads=one.heads, key_width=one.key_width, price=one.key_budget / recommended.key_budget - 1)
+        for one in sorted(found, key=lambda one: one.key_budget)
     ]
 
 
-def _crowding(*, items: int, relations: int, d_model: int) -> float:
-    """The weight of CROWDED: 0 where one head suffices, 1 where one head cannot hold all relations."""
-    low, high = map(math.log, ONE_HEAD_FILL)
-    fill = _fill(items=items, relations=relations, d_model=d_model)
-    return min(max((math.log(fill) - low) / (high - low), 0.0), 1.0)
+def _nearest(*, items: float, d_model: float, degree: float) -> dict[str, float]:
+    """The calibrated sizes nearest to the given ones."""
+    given = {"items": items, "d_model": d_model, "degree": degree}
+    return {name: min(max(given[name], low), high) for name, (low, high) in CALIBRATED.items()}
 
 
-def _fill(*, items: int, relations: int, d_model: int) -> float:
-    return fills(items=items, relations=relations, d_model=d_model, most_heads=1)[1]
+def _law_widths(d_model: float, shares: Float64[ndarray, " counts"]) -> Float64[ndarray, " counts"]:
+    """The key widths of the degrees-of-freedom law, not rounded; infinite where a full-rank head is not enough."""
+    return np.where(shares <= 1, d_model * (1 - np.sqrt(np.maximum(1 - shares, 0.0))), np.inf)
 
 
-def _width(width: float, multiple: int) -> int:
-    return max(multiple, -int(-width // multiple) * multiple)
+def _too_narrow(*, items: int, relations: int, d_model: int) -> InputError:
+    return InputError(
+        f"d_model {d_model} is too narrow for {relations} relations among {items} items: by the degrees-of-freedom law "
+        f"not even {MOST_HEADS} heads of full width hold them"
+    )

@@ -1,9 +1,9 @@
 """Measure D_K* of the calibration problems of `plan`, and check its advice on other problems.
 
-Parts: calibration; check, the 60 problems of the present advice. Every run is kept in a store, so that an interrupted
+Parts: calibration; heads, the smallest key width at each head count; check, the 60 problems of the present advice. Every run is kept in a store, so that an interrupted
 measurement continues where it stopped. The problems of a check come from a seed that was fixed before any of them was
-trained; the calibration problems come from other seeds. Two checks missed their goal. Their problems joined the
-calibration, and the third check has 60 problems of its own.
+trained; the calibration problems come from other seeds. The problems of earlier checks joined the calibration, and the
+last check has 60 problems of its own.
 
 `python -m tools.pages.plan_check.measurement` prints the constants of planning/prediction.py, fitted to the rows.
 """
@@ -25,10 +25,11 @@ from manyheads.layer.rules import rule_named
 from manyheads.planning import Plan, plan, prediction
 from manyheads.sweep import Store, Workers, sweep, threads
 from tools.pages.catalogue import Settings
+from tools.pages.plan_check.regression import paper_thresholds, regression, thresholds
 from tools.pages.plan_check.text import CHECKS, COLUMNS, HEADS, LARGEST_RATIO, LAW_LIMIT, SECONDS, SEEDS, TARGET_F1
 from tools.pages.rows import Row, machine_rows, matching, read_rows, write_rows
 
-PARTS = ("calibration", "check")
+PARTS = ("calibration", "heads", "check")
 CHECK_COUNT = 60
 CALIBRATION: tuple[tuple[int, int, str, Callable[[CheckProblem], bool]], ...] = (
     # seed, count, rule, and a condition that selects from the problems of the seed
@@ -37,6 +38,9 @@ CALIBRATION: tuple[tuple[int, int, str, Callable[[CheckProblem], bool]], ...] = 
     (303, 60, "softmax", lambda p: p.items <= 12 * p.d_model and p.relations <= 220),
     (404, 150, "max", lambda p: p.items > 11 * p.d_model and p.work <= 2e10),  # crowded rows, where two checks missed
 )
+EARLIER = sorted(CHECKS)[:-1]  # checks whose problems joined the calibration
+HEADS_OF = {1: 2, 2: 2, 3: 1}  # measured at each head count: every second problem of checks 1 and 2, all of check 3
+MOST_WORK = 1.6e9  # of these problems; the paper's runs have larger ones
 ITEMS, D_MODELS, DEGREES = (32, 512), (12, 96), (1, 4)
 
 
@@ -131,6 +135,54 @@ def calibrate(store: Store, workers: Workers) -> None:
             print(rows[-1], flush=True)
 
 
+def measure_heads(store: Store, workers: Workers) -> None:
+    """The smallest key width at each head count, for problems of earlier checks without a row, by their work."""
+    rows = read_rows("plan-heads") or paper_thresholds()
+    known = [problem for number in HEADS_OF for problem in problems(CHECKS[number], CHECK_COUNT)[:: HEADS_OF[number]]]
+    for problem in sorted(known, key=lambda p: p.work):
+        key = {"items": problem.items, "d_model": problem.d_model, "degree": problem.degree}
+        if problem.work > MOST_WORK or matching(rows, **key, source="heads"):
+            continue
+        for heads in head_counts(problem):
+            width = smallest_width(problem, heads, store, workers)
+            low = problem.d_model if width is None else width - 1
+            rows.append(key | {"heads": heads, "too_narrow": low, "key_width": width, "source": "heads"})
+        write_rows("plan-heads", rows)
+        print(*matching(rows, **key, source="heads"), sep="\n", flush=True)
+
+
+def head_counts(problem: CheckProblem) -> list[int]:
+    """The head counts for which the law asks for at most LAW_LIMIT times its least key budget."""
+    sizes = {"items": problem.items, "relations": problem.relations, "d_model": problem.d_model}
+    widths = {heads: freedom_key_width(**sizes, heads=heads) for heads in HEADS}
+    budgets = {heads: heads * width for heads, width in widths.items() if width is not None}
+    return [heads for heads, budget in budgets.items() if budget <= LAW_LIMIT * min(budgets.values())]
+
+
+def smallest_width(problem: CheckProblem, heads: int, store: Store, workers: Workers) -> int | None:
+    """The smallest key width whose mean F1 reaches the target, found by halving; None if d_model is too narrow."""
+
+    def reached(width: int) -> bool:
+        total = 0.0
+        for done, seed in enumerate(SEEDS, 1):
+            (record,) = sweep([problem.run(heads, width, seed)], store, workers=workers)
+            total += record.score("micro_f1") or 0.0
+            if total + len(SEEDS) - done < TARGET_F1 * len(SEEDS):  # not even an F1 of 1 in the other seeds is enough
+                return False
+        return True
+
+    start = prediction.predict(items=problem.items, relations=problem.relations, d_model=problem.d_model).key_budget
+    low, high, width = 0, problem.d_model + 1, min(problem.d_model, max(1, round(start / heads)))
+    while high - low > 1:
+        if reached(width):
+            high = width
+            width = max((low + high) // 2, int(0.8 * high))
+        else:
+            low = width
+            width = min((low + high) // 2, math.ceil(1.25 * low))
+    return None if high > problem.d_model else high
+
+
 def advised(problem: CheckProblem) -> Plan | None:
     """The present advice, or None if the rows are too narrow for any advice."""
     try:
@@ -140,34 +192,31 @@ def advised(problem: CheckProblem) -> Plan | None:
 
 
 def constants() -> dict[str, list[float]]:
-    """The constants of planning/prediction.py by least squares; their spread by leave-one-out."""
+    """The constants of planning/prediction.py, from the stored rows."""
     rows = [row for row in calibration() if row["measured"] is not None and row["complete"]]
-    features, target = _features([row for row in rows if row["rule"] == "max"])
-    solution = np.linalg.lstsq(features, target, rcond=None)[0]
-    hat = features @ np.linalg.pinv(features)
-    left = (target - hat @ target) / (1 - np.diag(hat))  # residual of each row if it is left out of the regression
-    names = ("ROOMY", "CROWDED", "LONG")
-    ends = np.cumsum([len(getattr(prediction, name)) for name in names])
-    found = {name: part.tolist() for name, part in zip(names, np.split(solution, ends[:-1]), strict=True)}
-    found["SPREAD"] = [float(np.std(left))]
-    features, target = _features([row for row in rows if row["rule"] == "softmax"])
-    rest = target - features @ solution
-    found["SOFTMAX, its spread"] = [float(np.exp(rest.mean())), float(rest.std(ddof=1))]
+    hard, soft = (matching(rows, rule=rule) for rule in ("max", "softmax"))
+    found = regression(thresholds(hard, [row for number in EARLIER for row in read_rows(f"plan-check-{number}")]))
+    ratios = _ratios(hard)
+    found["BUDGET"] = [float(np.exp(ratios.mean())), float(ratios.std(ddof=1))]
+    ratios = _ratios(soft) - ratios.mean()
+    found["SOFTMAX, its spread"] = [float(np.exp(ratios.mean())), float(ratios.std(ddof=1))]
     return found
 
 
 def calibration() -> list[Row]:
-    """The rows that the constants are fitted to: calibration problems, and problems of all checks but the last."""
-    earlier = [row for number in sorted(CHECKS)[:-1] for row in read_rows(f"plan-check-{number}")]
+    """The rows of D_K* that the constants are fitted to: calibration problems, and problems of the earlier checks."""
+    earlier = [row for number in EARLIER for row in read_rows(f"plan-check-{number}")]
     return read_rows("plan-calibration") + [row | {"rule": "max"} for row in earlier]
 
 
-def _features(rows: Sequence[Row]) -> tuple[np.ndarray, np.ndarray]:
-    features = [
-        prediction.features(items=row["items"], relations=row["items"] * row["degree"], d_model=row["d_model"])
-        for row in rows
-    ]
-    return np.array(features), np.log([row["measured"] for row in rows])
+def _ratios(rows: Sequence[Row]) -> np.ndarray:
+    """ln of the measured D_K* over the least predicted h·d_k of the rule max."""
+    found = []
+    for row in rows:
+        sizes = {"items": row["items"], "relations": row["items"] * row["degree"], "d_model": row["d_model"]}
+        widths = prediction.key_widths(**sizes)
+        found.append(math.log(row["measured"] / (widths.heads * widths.likely).min()))
+    return np.array(found)
 
 
 def check(store: Store, workers: Workers) -> None:
@@ -213,6 +262,8 @@ def measure(settings: Settings) -> None:
     with Store.write(path) as store, threads(settings.workers) as workers:
         if settings.only in (None, "calibration"):
             calibrate(store, workers)
+        if settings.only in (None, "heads"):
+            measure_heads(store, workers)
         if settings.only in (None, "check"):
             check(store, workers)
 

@@ -58,6 +58,8 @@ class PlanBudgetCommand:
     items: Items = None
     relations: Relations = None
     d_model: ModelWidth = None
+    heads: Whole = None
+    """Number of heads, if it is fixed: how wide must these heads be? By default the number with the least D_K."""
     graph: MaybeGraphWords = None
     embedding: MaybeEmbeddingWords = None
     tensor: Tensor = None
@@ -96,6 +98,7 @@ class PlanBudgetCommand:
             items=items,
             relations=relations,
             d_model=d_model,
+            heads=self.heads,
             rule=rule_named(self.storage.rule),
             context_length=self.context_length,
             max_degree=None if graph is None else graph.max_degree,

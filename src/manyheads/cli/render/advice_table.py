@@ -15,6 +15,7 @@ from manyheads.cli.render.answer import pairs_table, shown_notes
 from manyheads.layer.rules import MAX, Rule
 from manyheads.planning import AdviceCheck, Plan, Promise, RelationsThatFit, WidthNeeded
 from manyheads.planning.guarantee import ROWS
+from manyheads.planning.layer_plan import alternative
 from manyheads.planning.model_audit import REACH, Audit, WeightGeometry
 from manyheads.problem.graph_kinds import RELATION_SLOPE
 from manyheads.tables import counted, in_heads
@@ -36,7 +37,7 @@ def shown_plan(advice: Plan, context_length: int) -> list[RenderableType]:
         ("predicted", f"D_K* {predicted.key_budget:.0f}, from {predicted.low:.0f} to {predicted.high:.0f} in 9 of 10"),
         ("guaranteed", _guaranteed(advice)),
         ("recommended", f"{in_heads(best.heads, best.key_width)}, D_K {best.key_budget}: {advice.reason}"),
-        *(("or", _alternative(one.heads, one.key_width, one.loss)) for one in advice.alternatives),
+        *(("or", alternative(one)) for one in advice.alternatives),
         *_friendly(advice),
         *_grouped(advice),
         (
@@ -237,11 +238,6 @@ def shown_geometry(architecture: Architecture, geometry: WeightGeometry) -> list
 def _guaranteed(advice: Plan) -> str:
     proof = advice.guaranteed
     return str(advice.unproved) if proof is None else f"D_K {proof.key_budget:,}: {proof.proof}"
-
-
-def _alternative(heads: int, key_width: int, loss: float) -> str:
-    change = f"{loss:.0%} fewer" if loss >= 0 else f"{-loss:.0%} more"
-    return f"{in_heads(heads, key_width)}: holds {change} relations by the law"
 
 
 def _friendly(advice: Plan) -> list[tuple[str, str]]:
