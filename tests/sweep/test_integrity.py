@@ -170,7 +170,7 @@ def test_a_result_out_of_its_range_is_not_stored(tmp_path: Path) -> None:
     ],
 )
 def test_a_forged_run_is_one_sentence(path: Path, run: str, fault: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Checksum and id are right, so that the row is not damaged; found by fuzzing."""
+    """Checksum and id are right, so that the row is not damaged."""
     connection = sqlite3.connect(path)
     value = run if "(" in run else f"'{run}'"
     ((text,),) = connection.execute(f"SELECT {value} FROM results WHERE seed = 2").fetchall()
