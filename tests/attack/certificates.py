@@ -62,7 +62,7 @@ def random_weights(
         query, key = query * 2.0 ** rng.integers(-12, 12), key * 2.0 ** rng.integers(-12, 12)
     one, other = rng.integers(3, size=2)
     if rng.random() < tiny:
-        sides = rng.integers(1, 4)
+        sides = int(rng.integers(1, 4))
         if rng.random() < 0.3:
             return rows.astype(np.float32), *with_tiny_column(query, key, sides)
         if sides & 1:
