@@ -68,8 +68,8 @@ platforms: $(VENV)/.dev ## build a wheel and test each of its instruction sets; 
 faults: $(VENV)/.dev ## plant each fault of tests/support/faults.toml and see that the tests find it
 	$(BIN)/python tests/support/faults.py
 
-attack: $(VENV)/.dev ## the attack of tests/attack in its long dose: about an hour on two cores; writes docs/results/reliability.md
-	rm -f docs/data/reliability.csv
+attack: $(VENV)/.dev ## the attack of tests/attack in its long dose: about an hour on two cores; goes on where it stopped
+	$(BIN)/pip install --quiet -c constraints.txt atheris || echo "atheris cannot be installed here: no fuzzing"
 	$(BIN)/python -m tools.pages reliability --measure
 
 stub: $(VENV)/.dev ## write src/manyheads/_native.pyi, the types of the compiled module

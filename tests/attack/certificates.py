@@ -5,7 +5,9 @@ python -m attack.certificates 100000      prints counts as JSON; exit code 1 aft
 Four families take turns. `pairwise` (max, sum): every score in exact fractions. `softmax`: every context of at most
 eight items in extended precision. `PyTorch`: the exported module in float32 and bfloat16, with its sums in other
 orders. `proof`: tools/check_proof.py against certify, on layers that are right and on layers that are disturbed.
-Weights have all float types, weights of both sides may differ in type, and tiles may be as small as one pair.
+Of six cases two are pairwise and two are softmax. Weights have all float types, and weights of both sides may differ
+in type. Tiles may be as small as one pair. Certify projects ordinary weights with BLAS and tiny ones in native code;
+the outcomes of `pairwise` and `softmax` say which way both sides took: `BLAS`, `native` or `mixed`.
 """
 
 from __future__ import annotations
@@ -29,15 +31,23 @@ from manyheads.files.exports import pack_proof
 from manyheads.problem.problem import Problem
 
 FAMILIES = ("pairwise", "softmax", "PyTorch", "proof")
+TURNS = ("pairwise", "softmax", "pairwise", "softmax", "PyTorch", "proof")
 TYPES = (np.float16, np.float32, np.float64)
 CHECKER = Path(__file__).parents[2] / "tools" / "check_proof.py"
 
 
-def random_weights(rng: np.random.Generator, *, most_items: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rows, query and key weights: small whole numbers, ordinary ones, ill-scaled ones, or ones that cancel."""
-    items, width, heads, size = (
-        int(rng.integers(low, high)) for low, high in ((2, most_items), (1, 6), (1, 4), (1, 5))
-    )
+def random_weights(
+    rng: np.random.Generator, *, most_items: int, large: float = 0.0, tiny: float = 0.0
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows, query and key weights: small whole numbers, ordinary ones, ill-scaled ones, or ones that cancel.
+
+    A share `large` has more items, width and heads than one register of the native code. A share `tiny` has weights
+    below LEAST_WEIGHT on one side or on both.
+    """
+    ranges = ((2, most_items), (1, 6), (1, 4), (1, 5))
+    if rng.random() < large:
+        ranges = ((8, 21), (4, 19), (1, 4), (4, 19))
+    items, width, heads, size = (int(rng.integers(low, high)) for low, high in ranges)
     shapes = (items, width), (heads, width, size), (heads, width, size)
     kind = rng.integers(5)
     if kind == 0:
@@ -51,7 +61,27 @@ def random_weights(rng: np.random.Generator, *, most_items: int) -> tuple[np.nda
     if kind == 4:
         query, key = query * 2.0 ** rng.integers(-12, 12), key * 2.0 ** rng.integers(-12, 12)
     one, other = rng.integers(3, size=2)
+    if rng.random() < tiny:
+        sides = int(rng.integers(1, 4))
+        if rng.random() < 0.3:
+            return rows.astype(np.float32), *with_tiny_column(query, key, sides)
+        if sides & 1:
+            query, one = query * 2.0 ** -rng.integers(905, 1040), 2
+        if sides & 2:
+            key, other = key * 2.0 ** -rng.integers(905, 1040), 2
+        if sides < 3 and rng.random() < 0.7:  # a large side, so that scores are ordinary numbers again
+            query, key = (query, key * 2.0**900) if sides & 1 else (query * 2.0**900, key)
+            one = other = 2
     return rows.astype(np.float32), query.astype(TYPES[one]), key.astype(TYPES[other])
+
+
+def with_tiny_column(query: np.ndarray, key: np.ndarray, sides: int) -> tuple[np.ndarray, np.ndarray]:
+    """The weights of one side or of both with a tiny first column, so that BLAS does not project them."""
+    one, other = (
+        part.astype(np.float64) * 2.0 ** np.where(np.arange(part.shape[2]) == 0, -950, 0) if sides & side else part
+        for side, part in ((1, query), (2, key))
+    )
+    return one, other
 
 
 def forced_threshold(rng: np.random.Generator, scores: np.ndarray, step: float) -> float:
@@ -61,7 +91,8 @@ def forced_threshold(rng: np.random.Generator, scores: np.ndarray, step: float) 
     if rng.random() < 0.4 and len(ordered) > 1:
         place = min(place, len(ordered) - 2)
         return float(ordered[place] / 2 + ordered[place + 1] / 2)
-    return float(ordered[place] + rng.integers(-6, 7) * step * max(abs(float(ordered[place])), 1e-3))
+    scale = min(1e-3, float(np.abs(ordered).max()))
+    return float(ordered[place] + rng.integers(-6, 7) * step * max(abs(float(ordered[place])), scale))
 
 
 def graph_of(related: np.ndarray) -> Graph:
@@ -91,7 +122,7 @@ def exact_scores(layer: Layer, rows: np.ndarray) -> list[list[Fraction]]:
 
 
 def attack_pairwise(rng: np.random.Generator) -> str:
-    rows, query, key = random_weights(rng, most_items=7)
+    rows, query, key = random_weights(rng, most_items=7, large=0.05, tiny=0.15)
     layer = Layer(query, key, 0.0, ("max", "sum")[rng.integers(2)])
     tau = forced_threshold(rng, layer.scores(rows), 2.0**-52)
     layer = Layer(query, key, tau, layer.rule)
@@ -99,7 +130,13 @@ def attack_pairwise(rng: np.random.Generator) -> str:
     related = exact ^ (rng.random(exact.shape) < rng.choice([0.0, 0.0, 0.1]))
     verdict = certify(layer, Problem(graph_of(related), rows)).verdict
     right = bool((exact == related).all())
-    return "unsound" if verdict == ("refuted" if right else "holds") else verdict
+    return "unsound" if verdict == ("refuted" if right else "holds") else f"{verdict} ({way(layer)})"
+
+
+def way(layer: Layer) -> str:
+    """How certify projects the two sides of a layer: with BLAS, in native code, or one side in each."""
+    sides = {bool((abs(part[part != 0]) < projection.LEAST_WEIGHT).any()) for part in (layer.query, layer.key)}
+    return "mixed" if len(sides) == 2 else "native" if True in sides else "BLAS"
 
 
 def context_extremes(layer: Layer, rows: np.ndarray, lengths: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
@@ -122,6 +159,8 @@ def softmax_case(rng: np.random.Generator) -> tuple[Layer, Problem, tuple[int, i
     rows /= max(1.0, float(np.abs(rows).max()))
     top = max(1.0, *(float(np.abs(part).max()) for part in (query, key)))
     query, key = (query / top * 3).astype(query.dtype), (key / top * 3).astype(key.dtype)
+    if rng.random() < 0.15:  # one column of weights is tiny: BLAS does not project it
+        query, key = with_tiny_column(query, key, int(rng.integers(1, 4)))
     shortest, longest = sorted(rng.integers(2, len(rows) + 1, size=2).tolist())
     low, high = context_extremes(Layer(query, key, 0.0, "softmax"), rows, (shortest, longest))
     tau = forced_threshold(rng, np.concatenate([low, high]).astype(float), 1e-15)
@@ -136,7 +175,7 @@ def softmax_case(rng: np.random.Generator) -> tuple[Layer, Problem, tuple[int, i
 def attack_softmax(rng: np.random.Generator) -> str:
     layer, problem, lengths, right = softmax_case(rng)
     verdict = certify(layer, problem, context_length=lengths).verdict
-    return "unsound" if verdict == ("refuted" if right else "holds") else verdict
+    return "unsound" if verdict == ("refuted" if right else "holds") else f"{verdict} ({way(layer)})"
 
 
 def attack_pytorch(rng: np.random.Generator) -> str:
@@ -212,7 +251,7 @@ def _checker() -> ModuleType:
 
 
 def cases(count: int, first: int) -> Iterator[tuple[str, int]]:
-    return ((FAMILIES[case % len(FAMILIES)], case) for case in range(first, first + count))
+    return ((TURNS[case % len(TURNS)], case) for case in range(first, first + count))
 
 
 def attack(count: int, *, first: int = 0) -> dict[str, Counter[str]]:

@@ -18,11 +18,18 @@ import tempfile
 import time
 from collections import Counter
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from attack.kinds import Kind
 
 MEMORY = 500 * 2**20
 SECONDS = 5
 OUTCOMES = ("equal", "other", "refused", "unseen", "traceback", "slow", "memory", "crash")
 FAILURES = ("unseen", "traceback", "slow", "memory", "crash")
+
+
+TRIES = 3  # a case that takes longer than SECONDS is repeated: a busy machine makes each case slow at some time
 
 
 class TooSlow(BaseException):
@@ -40,9 +47,6 @@ def attack(count: int, directory: Path, *, first: int = 0, keep: Path | None = N
     """
     import numpy as np
     from attack.kinds import KINDS, fingerprint, prepare
-
-    from manyheads import InputError
-    from manyheads.text import HOSTILE
 
     prepare(directory)
     good = []
@@ -67,26 +71,12 @@ def attack(count: int, directory: Path, *, first: int = 0, keep: Path | None = N
         path = directory / kind.name
         path.write_bytes(damaged)
         (directory / "case").write_text(f"{case} {kind.title}")
-        begun, detail = time.monotonic(), ""
-        signal.setitimer(signal.ITIMER_REAL, 2 * SECONDS)
-        try:
-            after = fingerprint(kind.read(path))
-            same = "unseen" if kind.guarded(damaged) else "other"
-            outcome = "equal" if after == before else same
-        except InputError as error:
-            outcome = "memory" if isinstance(error.__cause__, MemoryError) else "refused"
-            if len(str(error)) > 2_100 or HOSTILE.search(str(error)):
-                outcome, detail = "traceback", f"not one plain sentence: {str(error)[:200]!r}"
-        except TooSlow:
-            outcome = "slow"
-        except MemoryError:
-            outcome = "memory"
-        except BaseException as error:
-            outcome, detail = "traceback", f"{type(error).__name__}: {str(error)[:200]}"
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-        if time.monotonic() - begun > SECONDS:
-            outcome = "slow"
+        for _ in range(TRIES):
+            begun = time.monotonic()
+            outcome, detail = _judge(kind, path, damaged, before)
+            if (seconds := time.monotonic() - begun) <= SECONDS:
+                break
+            outcome, detail = "slow", f"{seconds:.1f} s in the last of {TRIES} tries"
         counts[kind.title][outcome] += 1
         if outcome in FAILURES:
             print(f"case {case}, {kind.title}: {outcome} {detail}", file=sys.stderr)
@@ -94,6 +84,32 @@ def attack(count: int, directory: Path, *, first: int = 0, keep: Path | None = N
                 (keep / f"{case}-{kind.name}").write_bytes(damaged)
         path.unlink()
     return counts
+
+
+def _judge(kind: Kind, path: Path, damaged: bytes, before: object) -> tuple[str, str]:
+    """Read a damaged file once: the outcome and its details."""
+    from attack.kinds import fingerprint
+
+    from manyheads import InputError
+    from manyheads.text import HOSTILE
+
+    signal.setitimer(signal.ITIMER_REAL, 4 * SECONDS)
+    try:
+        after = fingerprint(kind.read(path))
+        same = "unseen" if kind.guarded(damaged) else "other"
+        return ("equal" if after == before else same), ""
+    except InputError as error:
+        if len(str(error)) > 2_100 or HOSTILE.search(str(error)):
+            return "traceback", f"not one plain sentence: {str(error)[:200]!r}"
+        return ("memory" if isinstance(error.__cause__, MemoryError) else "refused"), ""
+    except TooSlow:
+        return "slow", ""
+    except MemoryError:
+        return "memory", ""
+    except BaseException as error:
+        return "traceback", f"{type(error).__name__}: {str(error)[:200]}"
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 def run_child(count: int, *, first: int = 0, keep: Path | None = None) -> tuple[dict[str, dict[str, int]], str]:
@@ -139,7 +155,8 @@ def main() -> int:
         return 0
     counts, errors = run_child(options.count, first=options.first, keep=options.keep)
     print(errors, file=sys.stderr, end="")
-    print(json.dumps(counts) if options.json else table(counts))
+    total: Counter[str] = sum(map(Counter, counts.values()), Counter())
+    print(json.dumps({"files": total}) if options.json else table(counts))
     return int(any(row.get(outcome) for row in counts.values() for outcome in FAILURES))
 
 

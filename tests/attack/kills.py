@@ -263,7 +263,7 @@ def disturb_dask(attack: Attack, clusters: list[Cluster], part: str) -> None:
 DASK_PARTS = ("scheduler", "worker", "client", "scheduler", "interrupt", "worker", "client", "worker")
 
 
-def run(kills: int, faults: int, directory: Path, *, seed: int = 0) -> dict[str, object]:
+def run(kills: int, faults: int, directory: Path, *, seed: int = 0) -> tuple[dict[str, int], list[str]]:
     """Kill and disturb measurements until the counts are reached. Returns the counts and the failures."""
     attack = Attack(directory, random.Random(seed))
     wanted, done = round(WORKER_SHARE * kills), 0
@@ -280,7 +280,7 @@ def run(kills: int, faults: int, directory: Path, *, seed: int = 0) -> dict[str,
                 disturb_dask(attack, clusters, DASK_PARTS[done % len(DASK_PARTS)])
             words = [*COMMAND, "--store", str(attack.store), "--dask", clusters[0].address]
             attack.check(*attack.ended(attack.start(words)), "the last measurement on Dask")
-    return {"counts": dict(attack.counts), "failures": attack.failures}
+    return dict(attack.counts), attack.failures
 
 
 def main() -> int:
@@ -294,11 +294,11 @@ def main() -> int:
         search = os.pathsep.join([str(ROOT), str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")])
         environment = os.environ | SINGLE | {"PYTHONPATH": search}
         os.execve(sys.executable, [sys.executable, "-m", "attack.kills", *sys.argv[1:]], environment)
-    begun = time.monotonic()
     with tempfile.TemporaryDirectory() as directory:
-        found = run(options.kills, options.dask, Path(directory), seed=options.seed)
-    print(json.dumps(found | {"seconds": round(time.monotonic() - begun)}))
-    return int(bool(found["failures"]))
+        counts, failures = run(options.kills, options.dask, Path(directory), seed=options.seed)
+    print("\n".join(failures), file=sys.stderr)
+    print(json.dumps({"kills": counts | ({"failed": len(failures)} if failures else {})}))
+    return int(bool(failures))
 
 
 if __name__ == "__main__":

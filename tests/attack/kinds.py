@@ -28,6 +28,7 @@ from manyheads.files import (
     write_graph,
     write_layer,
 )
+from manyheads.files.exclusion_files import EXCLUSION_FORMAT, MATRIX, read_exclusion
 from manyheads.files.gguf_files import read_gguf_metadata
 from manyheads.files.layer_files import TrainedBlock, read_block, write_block
 from manyheads.files.model_files import read_architecture
@@ -43,6 +44,7 @@ LAYER = Layer(QUERY, KEY, threshold=0.1, rule="softmax")
 RUN = BlockRun(items=40, d_model=4, heads=2, key_width=3, seed=0)
 WEIGHTS = {"query": np.ones((2, 4, 3), np.float32), "rise": np.ones((4, 16), np.float32)}
 CONFIG = {"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 12, "num_attention_heads": 3, "vocab_size": 99}
+HEADINGS = "city,country\nRome,Italy\nOslo,Norway\n"
 VOCABULARY = '{"a": 1, "the": 0, "cat": 2}'
 Damage = Callable[[bytes, np.random.Generator], bytes]
 
@@ -169,6 +171,11 @@ def write_block_file(path: Path) -> None:
     write_block(path, TrainedBlock(RUN, WEIGHTS, None, "gaussian"))
 
 
+def write_exclusion_file(path: Path) -> None:
+    metadata = {"format": EXCLUSION_FORMAT, "version": "1", "graph": "a", "embedding": "b", "provenance": '{"seed": 1}'}
+    path.write_bytes(pack_tensors({MATRIX: np.eye(3)}, metadata))
+
+
 def _read_layer(path: Path) -> object:
     return read_layer(path), read_provenance(path)
 
@@ -186,6 +193,9 @@ KINDS = (
     Kind("layer.safetensors", write_layer_file, _read_layer, _always, in_the_header),
     Kind("block.safetensors", write_block_file, read_block, _always),
     Kind("block.safetensors", write_block_file, read_block, damage=behind_the_checksum),
+    Kind("exclusion.safetensors", write_exclusion_file, read_exclusion, _always),
+    Kind("exclusion.safetensors", write_exclusion_file, read_exclusion, damage=behind_the_checksum),
+    Kind("headings.csv", lambda path: path.write_text(HEADINGS), read_graph),
     Kind("model.safetensors", lambda path: write_model(path.parent), _read_model),
     Kind("model.safetensors", lambda path: write_model(path.parent), _read_model, damage=in_the_header),
     Kind("model.gguf", write_gguf, _read_gguf),

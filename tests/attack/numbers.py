@@ -195,8 +195,8 @@ def judge(call: Callable[[], object]) -> tuple[str, str]:
     return outcome, detail
 
 
-def attack(count: int, directory: Path, *, seed: int, torch: bool) -> Counter[str]:
-    """Try `count` cases, chosen by a seed. Returns how often each outcome came.
+def attack(count: int, directory: Path, *, seed: int, torch: bool, first: int = 0) -> Counter[str]:
+    """Try `count` cases from the `first` on, in an order chosen by a seed. Returns how often each outcome came.
 
     Without `torch`, the commands that import it are left out: the import takes longer than a short attack.
     """
@@ -225,7 +225,7 @@ def attack(count: int, directory: Path, *, seed: int, torch: bool) -> Counter[st
     resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, resource.RLIM_INFINITY))
     signal.signal(signal.SIGALRM, _stop)
     counts: Counter[str] = Counter()
-    for title, call in cases[:count]:
+    for title, call in cases[first : first + count]:
         (directory / "case").write_text(title)
         outcome, detail = judge(call)
         counts[outcome] += 1
@@ -234,7 +234,7 @@ def attack(count: int, directory: Path, *, seed: int, torch: bool) -> Counter[st
     return counts
 
 
-def run_child(count: int, *, seed: int = 0, torch: bool = False) -> tuple[dict[str, int], str]:
+def run_child(count: int, *, seed: int = 0, torch: bool = False, first: int = 0) -> tuple[dict[str, int], str]:
     """Run the attack in a child. Returns the counts and the text of its errors."""
     root = Path(__file__).parents[2]
     search = os.pathsep.join([str(root / "src"), str(root / "tests"), os.environ.get("PYTHONPATH", "")])
@@ -247,6 +247,8 @@ def run_child(count: int, *, seed: int = 0, torch: bool = False) -> tuple[dict[s
                 str(count),
                 "--seed",
                 str(seed),
+                "--first",
+                str(first),
                 "--child",
                 directory,
                 *(["--torch"] * torch),
@@ -266,16 +268,17 @@ def main_script() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("count", type=int)
     parser.add_argument("--seed", type=int, default=0, help="decides which cases are tried")
+    parser.add_argument("--first", type=int, default=0, help="the number of the first case")
     parser.add_argument("--torch", action="store_true", help="try the commands that need torch to their end")
     parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child is not None:
-        counts = attack(options.count, options.child, seed=options.seed, torch=options.torch)
+        counts = attack(options.count, options.child, seed=options.seed, torch=options.torch, first=options.first)
         print(json.dumps(counts), flush=True)
         os._exit(0)  # a thread of an ended case may still work
-    found, errors = run_child(options.count, seed=options.seed, torch=options.torch)
+    found, errors = run_child(options.count, seed=options.seed, torch=options.torch, first=options.first)
     print(errors, file=sys.stderr, end="")
-    print(json.dumps(found))
+    print(json.dumps({"numbers": found}))
     return int(any(found.get(outcome) for outcome in FAILURES))
 
 

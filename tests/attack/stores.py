@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sqlite3
 import sys
 import tempfile
 from collections import Counter
@@ -114,7 +113,7 @@ def main() -> int:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
         counts = attack(options.count, Path(directory), first=options.first, keep=options.keep)
-    print(json.dumps({"store flips": {name: counts[name] for name in OUTCOMES}, "sqlite": sqlite3.sqlite_version}))
+    print(json.dumps({"stores": counts}))
     return int(any(counts[name] for name in FAILURES))
 
 

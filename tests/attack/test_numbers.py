@@ -18,10 +18,14 @@ from attack.numbers import BASES, FAILURES, run_child
 import manyheads.numbers
 from manyheads import InputError, gaussian, permutation_graph
 from manyheads._native import Fitting32, Settings, Training
+from manyheads.block.block_run import BlockRun
+from manyheads.block.block_training import train_blocks
 from manyheads.cli import main
 from manyheads.cli.commands import command_class, command_names
 from manyheads.cli.option_errors import command_options
 from manyheads.numbers import BUDGET, CONTEXT, CONTEXTS, RANGES, STEPS, THREADS, WIDTH, check_number, require_memory
+from manyheads.retrieval.retrieval_run import RetrievalRun
+from manyheads.retrieval.retrieval_training import train_retrievals
 
 COUNT, SEED = 60, 1_000
 GIGABYTE = 10**9
@@ -97,6 +101,28 @@ def test_what_does_not_fit_into_memory_is_refused_before_it_is_allocated(
     begun = time.process_time()
     assert main(REFUSED_BEFORE_ALLOCATION[case].split()) == 2
     assert "of memory, more than half of the 1 GB that are free" in capsys.readouterr().err
+    assert time.process_time() - begun < 5
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        BlockRun(items=10**6, d_model=2**16, heads=1, key_width=2, seed=0),
+        BlockRun(items=40, d_model=2**16, heads=1, key_width=2, seed=0),
+        BlockRun(items=40, d_model=8, heads=1, key_width=2, seed=0, test_examples=10**9),
+        BlockRun(items=40, d_model=8, heads=1, key_width=2, seed=0, batch=2**20),
+        RetrievalRun(dimension=2, length=2**15, heads=2, head_width=2, seed=0),
+        RetrievalRun(dimension=2, length=8, heads=2**10, head_width=2**10, seed=0),
+        RetrievalRun(dimension=2, length=8, heads=2, head_width=2, seed=0, training_examples=10**9),
+    ],
+)
+def test_trainings_that_do_not_fit_into_memory_are_refused(
+    run: BlockRun | RetrievalRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(manyheads.numbers, "free_memory", lambda: GIGABYTE)
+    begun = time.process_time()
+    with pytest.raises(InputError, match="of memory, more than half of the 1 GB that are free"):
+        train_blocks([run]) if isinstance(run, BlockRun) else train_retrievals([run])
     assert time.process_time() - begun < 5
 
 

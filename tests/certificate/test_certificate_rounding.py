@@ -224,3 +224,13 @@ def test_a_pair_is_proved_beyond_one_bound_and_refuted_beyond_two() -> None:
             sources, targets = np.nonzero(relations)
             graph = Graph(2, sources, targets)
             assert certify(layer, Problem(graph, embedding)).verdict == verdict
+
+
+@pytest.mark.parametrize(("heads", "key_width"), [(1, 1), (2, 1), (2, 3)])
+@pytest.mark.parametrize("rule", ["max", "softmax"])
+def test_tiny_weights_of_every_shape_are_certified_on_this_thread(heads: int, key_width: int, rule: str) -> None:
+    """The weights of several heads of width 1 have gaps between their numbers, which the native product refused."""
+    weights = np.full((heads, 2, key_width), 2.0**-950)
+    graph = Graph(3, np.array([0]), np.array([1]))
+    certificate = certify(Layer(weights, weights, 0.5, rule), Problem(graph, np.ones((3, 2))), context_length=3)
+    assert certificate.verdict == "refuted"  # all pairs have the same score

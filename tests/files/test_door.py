@@ -64,9 +64,10 @@ READER = pytest.mark.parametrize(("name", "read"), READERS)
 
 @pytest.fixture
 def _within_seconds() -> Iterator[None]:
-    begun = time.monotonic()
+    begun, cpu = time.monotonic(), time.process_time()
     yield
-    assert time.monotonic() - begun < 5
+    assert time.process_time() - cpu < 5
+    assert time.monotonic() - begun < 60  # a reading that waits; a busy machine is slow, too
 
 
 @READER

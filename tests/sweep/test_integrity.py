@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sqlite3
 from pathlib import Path
@@ -157,3 +158,34 @@ def test_a_result_out_of_its_range_is_not_stored(tmp_path: Path) -> None:
         with pytest.raises(InputError, match=r"its score micro_f1 is 1\.5, outside 0 to 1"):
             store.add([record])
         assert store.records() == []
+
+
+@pytest.mark.parametrize(
+    ("run", "fault"),
+    [
+        ("[]", "its run has no fields"),
+        ("{}", "its run has no items that is a whole number of at least 1"),
+        ("json_remove(run, '$.heads')", "its run has no heads that is a whole number of at least 1"),
+        ("json_set(run, '$.rule', json('[1]'))", "its run has a field that is a list"),
+    ],
+)
+def test_a_forged_run_is_one_sentence(path: Path, run: str, fault: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Checksum and id are right, so that the row is not damaged."""
+    connection = sqlite3.connect(path)
+    value = run if "(" in run else f"'{run}'"
+    ((text,),) = connection.execute(f"SELECT {value} FROM results WHERE seed = 2").fetchall()
+    connection.close()
+    name = hashlib.sha256(text.encode()).hexdigest()[:16]
+    change_all = f"run = '{text}', id = '{name}'"
+    connection = sqlite3.connect(path)
+    connection.create_function("checksum_of", len(COLUMNS), lambda *row: row_checksum(row))
+    connection.execute(f"UPDATE results SET {change_all} WHERE seed = 2")
+    connection.execute(f"UPDATE results SET checksum = checksum_of({', '.join(COLUMNS)}) WHERE id = '{name}'")
+    connection.commit()
+    connection.close()
+    assert main(["results", "--store", str(path)]) == 2
+    said = capsys.readouterr().err
+    assert f"the row {name} was not written by manyheads ({fault})" in said
+    assert said.count("\n") == 1
+    assert main(["results", "--store", str(path), "--verify"]) != 0
+    assert fault in "".join(capsys.readouterr())

@@ -13,13 +13,10 @@ from torch.nn.functional import cross_entropy
 
 from manyheads.block.block_data import MatchingExamples, task_of
 from manyheads.block.block_network import BlockWeights, encode, folded_logits, initial_weights, stack_weights
-from manyheads.block.block_run import Answers, BlockRun
+from manyheads.block.block_run import NUMBERS_AT_ONCE, Answers, BlockRun
 from manyheads.errors import InputError
 from manyheads.training.batched_runs import device_named
 from manyheads.training.data import Stream
-
-NUMBERS_AT_ONCE = 1 << 24
-"""The largest tensor of an evaluation, in numbers; it limits the examples that are evaluated at a time."""
 
 
 class BlockBatch:

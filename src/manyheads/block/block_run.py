@@ -17,6 +17,9 @@ from manyheads.training.batched_runs import StopReason
 PROTOCOL = 1
 """The version of the training protocol, part of every id: raise it when the same fields lead to another training."""
 
+NUMBERS_AT_ONCE = 1 << 24
+"""The largest tensor of an evaluation, in numbers; it limits the examples that are evaluated at a time."""
+
 Precision = Literal["float32", "bfloat16"]
 Reduction = Literal["none", "pca"]
 

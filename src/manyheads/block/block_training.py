@@ -10,8 +10,10 @@ from jaxtyping import Float
 from numpy import ndarray
 
 from manyheads.block.block_data import table_of
-from manyheads.block.block_run import Answers, BlockCheck, BlockOutcome, BlockRun
+from manyheads.block.block_run import NUMBERS_AT_ONCE, Answers, BlockCheck, BlockOutcome, BlockRun
 from manyheads.errors import InputError
+from manyheads.numbers import require_memory
+from manyheads.tables import counted, in_heads
 from manyheads.training.batched_runs import BatchedRunState, batch_stop_reason
 from manyheads.training.data import Stream
 
@@ -34,6 +36,17 @@ class BlockRunState(BatchedRunState):
             return False
         self.best = self.curve[-1]
         return True
+
+
+def run_bytes(run: BlockRun) -> int:
+    """An estimate of the memory of a run in bytes: table, weights with their moments, examples, activations."""
+    rows, positions = run.items + 1, run.context + 2
+    weights = 2 * run.d_model * (run.key_budget + run.d_model + run.mlp_width)
+    examples = 16 * run.context * max(STRIDE * run.batch, run.validation_examples, run.test_examples)
+    # forward and backward: the inputs, the keys and values of all heads, and the logits of all rows
+    activations = 4 * run.batch * (4 * positions * (run.d_model + run.heads) + 3 * rows)
+    answers = max(run.validation_examples, run.test_examples) * max(rows, positions * run.d_model)
+    return 12 * rows * run.d_model + 32 * weights + examples + activations + 8 * min(NUMBERS_AT_ONCE, answers)
 
 
 def train_blocks(
@@ -62,10 +75,13 @@ def train_blocks(
         One outcome for each run, in the order of `runs`.
 
     Raises:
-        InputError: The runs do not fit together, the table is not the table of a run, or torch or the device is
-            missing.
+        InputError: The runs do not fit together or not into the memory, the table is not the table of a run, or torch
+            or the device is missing.
     """
     begun = time.perf_counter()
+    if runs:
+        what = f"the training of {counted(len(runs), 'block')} of {in_heads(runs[0].heads, runs[0].key_width)}"
+        require_memory(sum(map(run_bytes, runs)), f"{what} on {runs[0].items:,} items")
     tables = [table_of(run, table) for run in runs]
     try:
         from manyheads.block.block_batch import BlockBatch  # torch is an optional extra

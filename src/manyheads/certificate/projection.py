@@ -162,5 +162,5 @@ def _side(
 
 def _on_this_thread(left: Float64[ndarray, "n k"], right: Float64[ndarray, "k m"]) -> Float64[ndarray, "n m"]:
     out = np.empty((len(left), right.shape[1]))
-    multiply(left, right, out=out)
+    multiply(left, right.copy(), out=out)  # the weights of several heads of width 1 have gaps between their numbers
     return out

@@ -12,12 +12,10 @@ from numpy import ndarray
 
 from manyheads.errors import InputError
 from manyheads.retrieval.network_weights import initial_weights, run_weights, stack_weights
-from manyheads.retrieval.retrieval_examples import RetrievalExamples
+from manyheads.retrieval.retrieval_examples import EXAMPLES_AT_ONCE, RetrievalExamples
 from manyheads.retrieval.retrieval_network import folded_answers
 from manyheads.retrieval.retrieval_run import RetrievalRun, RetrievalSeedKey
 from manyheads.training.batched_runs import device_named
-
-EXAMPLES_AT_ONCE = 500  # the examples of an evaluation in one tensor
 
 
 class RetrievalBatch:

@@ -28,6 +28,8 @@ PATCHES = (SIDE // PATCH) ** 2
 EDGES = np.array([[1, -1, 1, -1], [-1, 1, -1, 1], [1, 1, -1, -1], [-1, -1, 1, 1]]) / 2
 """The four directions; the pixels of a patch are numbered row by row."""
 
+EXAMPLES_AT_ONCE = 500  # the examples of an evaluation in one tensor
+
 
 @dataclass(frozen=True, eq=False)
 class RetrievalExamples:

@@ -7,8 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from manyheads.errors import InputError
-from manyheads.retrieval.retrieval_examples import RetrievalExamples, examples_of
+from manyheads.numbers import require_memory
+from manyheads.retrieval.retrieval_examples import EXAMPLES_AT_ONCE, RetrievalExamples, examples_of
 from manyheads.retrieval.retrieval_run import RetrievalCheck, RetrievalOutcome, RetrievalRun
+from manyheads.tables import counted, in_heads
 from manyheads.training.batched_runs import BatchedRunState, batch_stop_reason
 
 STRIDE = 20
@@ -24,6 +26,23 @@ class RetrievalRunState(BatchedRunState):
     def add_check(self, nmse: float) -> None:
         """Add a validation check."""
         self.curve.append(RetrievalCheck(self.steps, nmse, self.take_mean_loss()))
+
+
+def batch_bytes(runs: Sequence[RetrievalRun]) -> int:
+    """An estimate of the memory of a batch in bytes: examples, weights with their moments, activations."""
+    total = 0
+    for run in {(run.problem, run.task): run for run in runs}.values():
+        tokens = run.length * run.input_width * (run.training_examples + run.validation_examples)
+        total += (8 + 8 + 4 + 4) * tokens  # drawn and moved in float64; the float32 examples and their tensor
+    heads, width = max(run.heads for run in runs), max(run.width for run in runs)  # stacking pads the others
+    embedding = max(run.embedding for run in runs)
+    for run in runs:
+        weights = run.layers * embedding * (4 * heads * width + 2 * run.mlp_width) + 2 * run.mlp_width * embedding
+        at_once = max(run.batch, min(EXAMPLES_AT_ONCE, run.training_examples))
+        deep = embedding * 4 * (run.layers - 1)  # only the last layer needs no keys and values of tokens
+        activations = 4 * at_once * run.length * (run.input_width + 2 * run.mlp_width + 2 * heads + deep)
+        total += 28 * weights + activations + 8 * run.training_examples
+    return total
 
 
 def train_retrievals(
@@ -50,10 +69,13 @@ def train_retrievals(
         One outcome for each run, in the order of `runs`.
 
     Raises:
-        InputError: The runs do not fit together, the examples are not those of a run, all targets are the same, or
-            torch, scikit-learn (for digits) or the device is missing.
+        InputError: The runs do not fit together or not into the memory, the examples are not those of a run, all
+            targets are the same, or torch, scikit-learn (for digits) or the device is missing.
     """
     begun = time.perf_counter()
+    if runs:
+        what = f"the training of {counted(len(runs), 'network')} of {in_heads(runs[0].heads, runs[0].width)}"
+        require_memory(batch_bytes(runs), f"{what} on sequences of {runs[0].length:,} tokens")
     problems: dict[tuple[int, str], RetrievalExamples] = {}
     for run in runs:
         if (run.problem, run.task) not in problems:

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import Any, get_args
 
-from manyheads.sweep.store.record import COLUMNS, Status
+from manyheads.sweep.store.record import COLUMNS, Status, run_fault
 from manyheads.text import shown_text
 
 APPLICATION_ID = 0x6D686472  # "mhdr" in the file's header: this SQLite file is a manyheads store
@@ -148,10 +148,10 @@ def row_fault(row: Sequence[Any]) -> str | None:
             return "its status is unknown"
         if not (_is_count(text["steps"], 0) and _is_count(text["attempts"], 1) and (text["seconds"] or 0.0) >= 0):
             return "its steps, seconds or attempts are out of their range"
-        if not isinstance(json.loads(text["run"]), dict) or not isinstance(json.loads(text["curve"]), list):
-            return "its run or its curve is not JSON of its kind"
+        if not isinstance(json.loads(text["curve"]), list):
+            return "its curve is not a list"
         _check_facts(text["machine"])
-        return score_fault(json.loads(text["scores"]))
+        return run_fault(text["kind"], json.loads(text["run"])) or score_fault(json.loads(text["scores"]))
     except (ValueError, TypeError, AttributeError, RecursionError):
         return "a column is not of its type"
 
@@ -231,7 +231,7 @@ def examine(connection: sqlite3.Connection, *, thorough: bool = False) -> Findin
     thorough = thorough or bool(faults)
     id_place, run_place, scores_place = map(COLUMNS.index, ("id", "run", "scores"))
     rows, damaged = 0, dict[int, DamagedRow]()
-    for rowid, row, computed, checksum in _rows(connection):
+    for rowid, row, computed, checksum in _rows(connection, full=thorough):
         rows += 1
         reason = None
         if row_checksum(row).encode() != checksum:
@@ -277,14 +277,15 @@ def repair(connection: sqlite3.Connection, found: Findings) -> None:
 Values = Sequence[Any]
 
 
-def _rows(connection: sqlite3.Connection) -> Iterable[tuple[int, Values, Values, bytearray]]:
-    """Every result: row number, COLUMNS, COMPUTED, checksum.
+def _rows(connection: sqlite3.Connection, *, full: bool = False) -> Iterable[tuple[int, Values, Values, bytearray]]:
+    """Every result: row number, COLUMNS, COMPUTED if `full`, checksum.
 
     Text is a bytearray: damaged text is not always UTF-8, and a blob in the place of a text is bytes.
     """
     before, connection.text_factory = connection.text_factory, bytearray
     # NOT INDEXED: an index can be damaged, too
-    query = f"SELECT rowid, checksum, {', '.join((*COLUMNS, *COMPUTED))} FROM results NOT INDEXED"
+    columns = (*COLUMNS, *COMPUTED) if full else COLUMNS
+    query = f"SELECT rowid, checksum, {', '.join(columns)} FROM results NOT INDEXED"
     try:
         for rowid, checksum, *values in connection.execute(query):
             yield rowid, values[: len(COLUMNS)], values[len(COLUMNS) :], checksum
@@ -310,7 +311,7 @@ def _is_equal(found: object, expected: object) -> bool:
 
 def _parse(text: bytearray) -> object:
     try:
-        return json.loads(text)
+        return json.loads(text.decode())  # without it, json looks for the encoding
     except (ValueError, RecursionError):
         return None
 

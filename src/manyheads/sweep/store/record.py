@@ -11,6 +11,7 @@ from functools import cache
 from importlib.metadata import version
 from typing import Any, Literal, Protocol, runtime_checkable
 
+from manyheads.errors import InputError
 from manyheads.identity import canonical_json
 from manyheads.machine import machine
 
@@ -174,14 +175,36 @@ class Record:
 
         Returns:
             The record.
+
+        Raises:
+            InputError: The run of the row is no run.
         """
-        return cls(
-            *(json.loads(value) if name in JSON_COLUMNS else value for name, value in zip(COLUMNS, row, strict=True))
-        )
+        values = [
+            json.loads(value) if name in JSON_COLUMNS else value for name, value in zip(COLUMNS, row, strict=True)
+        ]
+        if (fault := run_fault(*(values[COLUMNS.index(name)] for name in ("kind", "run")))) is not None:
+            # no damage, which the checksum would show: other software has made the row
+            raise InputError(
+                f"the row {values[0]} was not written by manyheads ({fault}): "
+                "`manyheads results --verify` checks all rows"
+            )
+        return cls(*values)
 
 
 COLUMNS = tuple(field.name for field in fields(Record))
 JSON_COLUMNS = ("run", "scores")
+LAYER_NUMBERS = {"items": 1, "d_model": 1, "heads": 1, "key_width": 1, "seed": 0, "problem_seed": 0}  # at least
+
+
+def run_fault(kind: str, run: object) -> str | None:
+    """What is wrong with the run of a row; None if nothing is."""
+    if not isinstance(run, dict):
+        return "its run has no fields"
+    for name, least in LAYER_NUMBERS.items() if kind == "layer" else ():
+        if type(value := run.get(name)) is not int or value < least:
+            return f"its run has no {name} that is a whole number of at least {least}"
+    has_list = kind == "layer" and any(isinstance(value, (list, dict)) for value in run.values())
+    return "its run has a field that is a list" if has_list else None
 
 
 def _finite(value: Score) -> Score:

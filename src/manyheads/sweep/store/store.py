@@ -29,19 +29,9 @@ SQLITE_HEADER = b"SQLite format 3\0"
 NAMED = 3  # damaged rows that a note names
 PATIENCE = 60.0  # seconds that a writer waits for readers, and a reader for the writer
 FILTERS = (
-    "kind",
-    "items",
-    "d_model",
-    "heads",
-    "key_width",
-    "key_budget",
-    "seed",
-    "graph",
-    "degree",
-    "rule",
-    "status",
+    "kind", "items", "d_model", "heads", "key_width", "key_budget", "seed", "graph", "degree", "rule", "status",
     "engine",
-)
+)  # fmt: skip
 
 
 class StoreError(InputError):
@@ -233,7 +223,7 @@ class Store:
             The records.
 
         Raises:
-            InputError: A column of `where` is unknown.
+            InputError: A column of `where` is unknown, or a run is none although its checksum is right.
         """
         where = where or {}
         unknown = [name for name in where if name not in FILTERS]
