@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml constraints.txt native/CMakeLists.txt $(wildcard native/*/*.cpp native/*/*.hpp)
 
-.PHONY: help demo test test-long lint types imports unit sanitize wheel platforms faults attack stub pages bench clean
+.PHONY: help demo test test-long lint types imports unit sanitize wheel platforms faults attack stub page test-page pages bench clean
 
 help: ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -66,6 +66,12 @@ attack: $(VENV)/.dev ## the attack of tests/attack in its long dose: about an ho
 
 stub: $(VENV)/.dev ## write src/manyheads/_native.pyi, the types of the compiled module
 	$(BIN)/python native/bindings/stub.py
+
+page: $(VENV)/.dev ## compile the engine for browsers, src/manyheads/page/engine.wasm; the first time some minutes
+	$(BIN)/python -m tools.wasm
+
+test-page: $(VENV)/.dev ## see that the engine for browsers is what its sources give
+	$(BIN)/python -m tools.wasm --check
 
 pages: $(VENV)/.dev ## write the result pages of docs/ again from their rows, and see that the text is the same
 	$(BIN)/python -m tools.pages
