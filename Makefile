@@ -70,8 +70,9 @@ stub: $(VENV)/.dev ## write src/manyheads/_native.pyi, the types of the compiled
 page: $(VENV)/.dev ## compile the engine for browsers, src/manyheads/page/engine.wasm; the first time some minutes
 	$(BIN)/python -m tools.wasm
 
-test-page: $(VENV)/.dev ## see that the engine for browsers is what its sources give
+test-page: $(VENV)/.dev ## the page in a browser (chromium), and that its engine is what the sources give
 	$(BIN)/python -m tools.wasm --check
+	$(BIN)/python -m pytest -n 0 tests/page/browser_checks.py
 
 pages: $(VENV)/.dev ## write the result pages of docs/ again from their rows, and see that the text is the same
 	$(BIN)/python -m tools.pages

@@ -1,8 +1,8 @@
 """The engine for browsers: `python -m tools.wasm` compiles it, and `--check` sees that it is what the sources give.
 
 The compiler is zig's clang, from the package ziglang. Its WebAssembly is committed, because ziglang is larger than
-80 MB and a user who installs manyheads needs no compiler for browsers. Beside it, engine.json has the hash of the sources,
-so that a test finds a change of the sources without a new build on every machine.
+80 MB and a user who installs manyheads needs no compiler for browsers. Beside it, engine.json has the hash of the
+sources, so that a test finds a change of the sources without a new build on every machine.
 """
 
 from __future__ import annotations

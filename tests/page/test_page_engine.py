@@ -1,4 +1,4 @@
-"""The engine for browsers gives what the package gives: draws, ids, trajectories, certificates and laws. It runs in node."""
+"""The engine for browsers, run in node, gives what the package gives: draws, ids, weights, certificates, laws."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from tools.wasm import ENGINE, RECORD, fingerprint
 NODE = shutil.which("node")
 PROGRAM = Path(__file__).with_name("engine_answers.mjs")
 
-RUNS = [
+RUNS: list[dict[str, Any]] = [
     {"items": 64, "d_model": 16, "heads": 4, "key_width": 5, "context": 16, "seed": 0, "rule": "max", "steps": 20_000},
     {"items": 24, "d_model": 7, "heads": 1, "key_width": 6, "context": 9, "seed": 3, "rule": "max", "steps": 1_500},
-    {"items": 40, "d_model": 12, "heads": 3, "key_width": 4, "context": 16, "seed": 2**40, "rule": "softmax", "steps": 900},
+    {"items": 40, "d_model": 9, "heads": 3, "key_width": 4, "context": 8, "seed": 2**40, "rule": "softmax", "steps": 9},
     {"items": 300, "d_model": 150, "heads": 2, "key_width": 3, "context": 16, "seed": 7, "rule": "max", "steps": 600},
 ]  # fmt: skip
 
