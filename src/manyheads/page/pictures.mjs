@@ -97,19 +97,38 @@ export function pairStates({ items, targets }, scores, threshold) {
   return states;
 }
 
+/** Paint one pixel for each pair: with many items, a rectangle for each pair would block the page for seconds. */
+function paintPixels(pen, { items, scores, threshold, states, winners, byHead, colour, largest }) {
+  const parts = (name) => [1, 3, 5].map((n) => parseInt(colour(name).slice(n, n + 2), 16));
+  const [ground, shade, right, missed, wrong] = ["--matrix", "--shade", "--right", "--missed", "--false"].map(parts);
+  const heads = [0, 1, 2, 3, 4, 5].map((n) => parts(`--series-${n}`));
+  const image = pen.createImageData(items, items);
+  for (let at = 0; at < items * items; at++) {
+    const state = states[at];
+    const near = state === 0 ? Math.max(0, 1 + (scores[at] - threshold) / largest) : 0;
+    const part = near > 0.3 ? 0.5 * near ** 3 : 0;
+    const full = state === 1 ? (byHead ? heads[winners[at] % 6] : right) : state === 2 ? missed : wrong;
+    for (let n = 0; n < 3; n++) image.data[4 * at + n] = state === 0 ? ground[n] + part * (shade[n] - ground[n]) : full[n];
+    image.data[4 * at + 3] = 255;
+  }
+  pen.putImageData(image, 0, 0);
+}
+
 /** Paint the matrix: shades by score; relations are squares, missed relations crosses, false pairs bars. */
 export function paintMatrix(canvas, { items, scores, threshold, states, winners, byHead, chosen }) {
   const style = getComputedStyle(canvas);
   const known = {};
   const colour = (name) => (known[name] ??= style.getPropertyValue(name).trim());
-  const side = Math.max(2, Math.floor(720 / items));
+  const pixels = items > 128;
+  const side = pixels ? 1 : Math.floor(720 / items);
   canvas.width = canvas.height = side * items;
   const pen = canvas.getContext("2d");
   pen.fillStyle = colour("--matrix");
   pen.fillRect(0, 0, canvas.width, canvas.height);
   let largest = 1e-12;
   for (const score of scores) largest = Math.max(largest, Math.abs(score - threshold));
-  for (let i = 0; i < items; i++)
+  if (pixels) paintPixels(pen, { items, scores, threshold, states, winners, byHead, colour, largest });
+  for (let i = 0; i < items && !pixels; i++)
     for (let j = 0; j < items; j++) {
       const at = i * items + j;
       const state = states[at];
@@ -123,7 +142,7 @@ export function paintMatrix(canvas, { items, scores, threshold, states, winners,
       if (state === 0) continue;
       const name = state === 1 ? (byHead ? `--series-${winners[at] % 6}` : "--right") : state === 2 ? "--missed" : "--false";
       pen.fillStyle = pen.strokeStyle = colour(name);
-      if (side < 5 || state === 1) pen.fillRect(j * side, i * side, side, side);
+      if (state === 1) pen.fillRect(j * side, i * side, side, side);
       else if (state === 3) pen.fillRect(j * side, i * side + side / 3, side, side / 3);
       else {
         pen.lineWidth = Math.max(1.5, side / 5);
