@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml constraints.txt native/CMakeLists.txt $(wildcard native/*/*.cpp native/*/*.hpp)
 
-.PHONY: help demo test test-long lint types imports unit unit-long sanitize wheel platforms faults attack stub reference docs pages bench clean
+.PHONY: help demo test test-long lint types imports unit unit-long sanitize wheel platforms faults attack stub reference docs page test-page pages bench clean
 
 help: ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -80,6 +80,13 @@ reference: $(VENV)/.dev ## write docs/reference/commands.md and docs/reference/a
 
 docs: $(VENV)/.dev ## run the tutorials and build the documentation site into docs/_build/html; a warning is an error
 	$(BIN)/python -m sphinx -q -c docs -b html -d docs/_build/doctrees -n -W --keep-going . docs/_build/html
+
+page: $(VENV)/.dev ## compile the engine for browsers, src/manyheads/page/engine.wasm; the first time some minutes
+	$(BIN)/python -m tools.wasm
+
+test-page: $(VENV)/.dev ## the page in a browser (chromium), and that its engine is what the sources give
+	$(BIN)/python -m tools.wasm --check
+	$(BIN)/python -m pytest -n 0 tests/page/browser_checks.py
 
 pages: $(VENV)/.dev ## write the result pages of docs/ again from their rows, and see that the text is the same
 	$(BIN)/python -m tools.pages

@@ -46,7 +46,7 @@ struct Monitor {
 class Engine {
 public:
     virtual ~Engine() = default;
-    virtual Report train(const Monitor &monitor) = 0;
+    virtual Report train(const Monitor &monitor) = 0;  // after a cancelled call, the next call goes on with the next step
     virtual void advance(std::int64_t count, double *losses) = 0;
     virtual double gradient(const Item *context, double *query, double *key, double *threshold) = 0;
     virtual Tally evaluate(std::uint64_t stream, std::int64_t count) = 0;

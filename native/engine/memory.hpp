@@ -7,6 +7,8 @@
 #include <memory>
 #include <new>
 
+#include "refusal.hpp"
+
 namespace manyheads {
 
 template <class T> class Buffer {
@@ -25,7 +27,7 @@ public:
 private:
     static constexpr std::align_val_t LINE{64};
     static std::size_t bytes(std::size_t count) {
-        if (count > std::numeric_limits<std::ptrdiff_t>::max() / sizeof(T)) throw std::bad_array_new_length();
+        if (count > std::numeric_limits<std::ptrdiff_t>::max() / sizeof(T)) refuse(std::bad_array_new_length());
         return count * sizeof(T);
     }
     struct Free {

@@ -5,6 +5,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "refusal.hpp"
+
 namespace manyheads {
 
 // The largest numbers of the engine, in src/manyheads/numbers.py also. It numbers the rows of the weights (2·heads·key_width),
@@ -15,8 +17,8 @@ constexpr std::int64_t MOST_STEPS = 1'000'000'000'000, MOST_CONTEXTS = 1'000'000
 // Throws a std::invalid_argument with the range.
 inline void require_range(const char *name, std::int64_t value, std::int64_t least, std::int64_t most) {
     if (least <= value && value <= most) return;
-    throw std::invalid_argument(std::string(name) + " is from " + std::to_string(least) + " to " + std::to_string(most) + ", not " +
-                                std::to_string(value));
+    refuse(std::invalid_argument(std::string(name) + " is from " + std::to_string(least) + " to " + std::to_string(most) + ", not " +
+                                 std::to_string(value)));
 }
 
 // Throws where the shape of a layer is out of range.
@@ -49,7 +51,7 @@ struct Settings {
         require_shape(items, d_model, heads, key_width);
         require_range("context", context, 2, items < MOST_CONTEXT ? items : MOST_CONTEXT);
         if (values) require_range("message_width", message_width, 1, MOST_WIDTH);
-        if (!(0 <= target_rate && target_rate <= 1)) throw std::invalid_argument("target_rate is from 0 to 1");
+        if (!(0 <= target_rate && target_rate <= 1)) refuse(std::invalid_argument("target_rate is from 0 to 1"));
         require_range("steps", steps, 1, MOST_STEPS);
         require_range("validate_every", validate_every, 1, MOST_STEPS);
         require_range("validation_contexts", validation_contexts, 1, MOST_CONTEXTS);

@@ -22,15 +22,12 @@ public:
         auto last_pulse = start;
         // Often enough for a time limit to work at once, seldom enough to cost nothing.
         const std::int64_t poll_every = std::clamp<std::int64_t>((1 << 22) / (data_.layout().size() * s.context), 1, 32);
-        Evaluation<T, FIXED> validation(data_, VALIDATION, s.validation_contexts);
-        Report report;
-        double loss = 0, best = 0;
-        std::int64_t losses = 0;
-        int patience = 0;
-        while (steps_ < s.steps) {
+        if (!validation_) validation_.emplace(data_, VALIDATION, s.validation_contexts);
+        Report &report = report_;
+        while (steps_ < s.steps && patience_ < s.patience) {
             if (const auto cost = step()) {
                 if (!std::isfinite(*cost)) return report.stop = Stop::diverged, report;
-                loss += *cost, ++losses;
+                loss_ += *cost, ++losses_;
             }
             if (steps_ % poll_every == 0) {
                 const auto now = Clock::now();
@@ -39,24 +36,21 @@ public:
             }
             if (steps_ % s.validate_every) continue;
             if (!finite()) return report.stop = Stop::diverged, report;
-            const Tally tally = validation(weights_);
-            const Check check{steps_, s.values ? tally.mse() : tally.micro_f1(), losses ? loss / losses : NAN};
-            loss = 0, losses = 0;
-            const bool first = report.curve.empty(), better = first || check.score < best;
+            const Tally tally = (*validation_)(weights_);
+            const Check check{steps_, s.values ? tally.mse() : tally.micro_f1(), losses_ ? loss_ / losses_ : NAN};
+            loss_ = 0, losses_ = 0;
+            const bool first = report.curve.empty(), better = first || check.score < best_;
             report.curve.push_back(check);
-            if (!monitor.check(check)) return report.stop = Stop::cancelled, report;
             if (s.values) {  // checks in a row without a new best
-                patience = better ? 0 : patience + 1;
-                best = better ? check.score : best;
+                patience_ = better ? 0 : patience_ + 1;
+                best_ = better ? check.score : best_;
             } else {  // checks in a row above the mark
-                patience = check.score > s.stop_above ? patience + 1 : 0;
+                patience_ = check.score > s.stop_above ? patience_ + 1 : 0;
             }
-            if (patience == s.patience) {
-                report.stop = Stop::converged;
-                break;
-            }
+            if (!monitor.check(check)) return report.stop = Stop::cancelled, report;
         }
         if (!finite()) return report.stop = Stop::diverged, report;
+        report.stop = patience_ < s.patience ? Stop::limit : Stop::converged;
         report.test = evaluate(TEST, s.test_contexts);
         return report;
     }
@@ -133,6 +127,12 @@ private:
     Schedule schedule_;
     std::int64_t steps_ = 0;
     bool prepared_ = false;
+    // The state of `train` between two calls.
+    std::optional<Evaluation<T, FIXED>> validation_;
+    Report report_;
+    double loss_ = 0, best_ = 0;  // sum of the losses since the last check; least validation error
+    std::int64_t losses_ = 0;
+    int patience_ = 0;
 };
 
 template <class T>

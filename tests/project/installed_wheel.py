@@ -38,6 +38,7 @@ CASES = [
     ("audit gpt2", 0, "heads"),
     ("paper list", 0, "fig3"),
     ("retrieve --help", 0, "retriev"),
+    ("explore -o page.html", 0, "page.html"),
 ]
 # (words, the extra that the command must name)
 EXTRAS = [

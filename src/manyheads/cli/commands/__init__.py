@@ -43,6 +43,7 @@ COMMANDS = {
     "block": "BlockCommand",
     "heads": "HeadsCommand",
     "retrieve": "RetrieveCommand",
+    "explore": "ExploreCommand",
 }
 
 

@@ -1,0 +1,29 @@
+// The runs of a sweep, and the smallest key budget that they show.
+import { freedomKeyWidth } from "./laws.mjs";
+
+const HEAD_COUNTS = [1, 2, 4, 8];
+const PLACES = [0.4, 0.6, 0.75, 0.9, 1, 1.15, 1.35, 1.6]; // key widths, as parts of the width by the law of freedom
+
+/** The name of a problem: runs with the same name are points of one picture. */
+export function problemName({ items, d_model, context, rule, seed }) {
+  return [items, d_model, context, rule, seed].join(" ");
+}
+
+/** The shapes to train: for each head count, key widths around the law's; all widths up to d_model where it has none. */
+export function sweepShapes({ items, d_model }) {
+  return HEAD_COUNTS.flatMap((heads) => {
+    const width = freedomKeyWidth({ items, relations: items, d_model, heads }) ?? d_model;
+    const widths = PLACES.map((part) => Math.max(1, Math.min(64, Math.round(part * width))));
+    return [...new Set(widths)].map((key_width) => ({ heads, key_width }));
+  });
+}
+
+/** For each head count, the smallest key budget among its runs with F1 of at least the goal. */
+export function smallestBudgets(runs, goal) {
+  const found = new Map();
+  for (const { heads, key_width, micro_f1 } of runs) {
+    if (micro_f1 < goal) continue;
+    found.set(heads, Math.min(found.get(heads) ?? Infinity, heads * key_width));
+  }
+  return found;
+}
