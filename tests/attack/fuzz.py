@@ -25,8 +25,10 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 SECONDS = 5
 MEMORY = 500  # megabytes above the start
@@ -153,8 +155,7 @@ MAKERS: dict[str, Callable[[], tuple[bytes, Read]]] = {
 
 def fuzz(target: str, seconds: int, directory: Path) -> None:
     """Fuzz one target in this process, which libFuzzer ends."""
-    import atheris
-
+    atheris: Any = import_module("atheris")  # optional, and without types
     sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
     with atheris.instrument_imports(include=["manyheads"]):
         import numpy as np
@@ -222,8 +223,9 @@ def run_child(target: str, seconds: int, keep: Path | None = None) -> tuple[Coun
         )
         runs = re.search(r"stat::number_of_executed_units:\s*(\d+)", done.stderr)
         kept = [path for path in Path(directory).glob("finding-*") if not path.name.startswith("finding-slow-unit")]
-        for path in kept if keep is not None else ():
-            (keep / f"{target}-{path.name}").write_bytes(path.read_bytes())
+        if keep is not None:
+            for path in kept:
+                (keep / f"{target}-{path.name}").write_bytes(path.read_bytes())
     counts = Counter({"executions": int(runs[1]) if runs else 0})
     if done.returncode or kept or not runs:
         counts["failed"] += 1
