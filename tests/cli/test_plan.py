@@ -103,6 +103,13 @@ def test_a_plan_in_bits_per_weight(capsys: pytest.CaptureFixture[str]) -> None:
     assert bits["value"] == pytest.approx(float(ln_permutations(64)) / math.log(2) / bits["weights"])
     other = told([*BUDGET[:4], "--relations", "65", *BUDGET[6:]], capsys)
     assert other["bits_per_weight"]["family"] == "graphs of 64 items and 65 relations"
+    fits = told([*RELATIONS, "--heads", "4", "--key-width", "8"], capsys)
+    assert fits["bits_per_weight"]["weights"] == 2 * fits["shape"]["d_model"] * 32
+    assert fits["bits_per_weight"]["family"] == f"graphs of {fits['items']} items and {fits['likely']} relations"
+    width = ["plan", "width", "--items", "64", "--relations", "64", "--key-budget"]
+    needed = told([*width, "20"], capsys)
+    assert needed["bits_per_weight"]["weights"] == 2 * 20 * needed["likely_from"]
+    assert needed["bits_per_weight"]["family"] == "permutations of 64 items"
 
 
 def test_words_of_a_kind_say_the_sizes(capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,7 +14,7 @@ from support.runs import changed, make_run
 from support.sabotage import TINY, Sabotaged, tiny
 
 from manyheads.bounds import bits_per_weight
-from manyheads.capacity import Point, StoredProblem, experiments, threshold
+from manyheads.capacity import Point, StoredProblem, experiments, run_bits, threshold
 from manyheads.cli import main
 from manyheads.cli.render.capacity_table import law_facts
 from manyheads.sweep import Store, sweep
@@ -102,6 +102,20 @@ def test_the_capacities_in_a_store(capsys: pytest.CaptureFixture[str]) -> None:
         kind = "2-regular graphs" if run["graph"] == "regular" else "permutations"
         assert bits["family"] == f"{kind} of {run['items']} items"
     assert f" {bits['value']:.3g}\n" in said
+
+
+def test_a_list_of_runs_shows_bits_per_weight(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = told([], capsys)["results"]
+    assert {row["graph"] for row in rows} == {"permutation", "regular"}
+    for row in rows:
+        words = f"regular:{row['items']}:{row['degree']}"  # a 1-regular graph is a permutation
+        assert row["bits_per_weight"] == bits_per_weight(words, weights=2 * row["d_model"] * row["key_budget"]).value
+    assert main(["results", "--key-width", "3", "--seed", "2"]) == 0
+    names, cells = (line.split() for line in capsys.readouterr().out.splitlines()[:2])
+    (row,) = told(["--key-width", "3", "--seed", "2"], capsys)["results"]
+    assert cells[names.index("bits")] == f"{row['bits_per_weight']:.2f}"
+    assert run_bits({"graph": "given:0123", "items": 8}) is None
+    assert run_bits({"kind": "retrieval"}) is None
 
 
 def test_a_given_graph_has_no_bits_per_weight_in_a_store() -> None:

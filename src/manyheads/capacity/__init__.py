@@ -11,7 +11,7 @@ from manyheads.capacity.regression import (
     regression_through_origin,
 )
 from manyheads.capacity.search import Bracket, Search
-from manyheads.capacity.store_summary import Experiment, StoredProblem, experiments, stored_problems
+from manyheads.capacity.store_summary import Experiment, StoredProblem, experiments, run_bits, stored_problems
 from manyheads.capacity.thresholds import Goal, Point, Threshold, points, search_threshold, threshold
 
 __all__ = [
@@ -35,6 +35,7 @@ __all__ = [
     "measure_protocol",
     "points",
     "regression_through_origin",
+    "run_bits",
     "search_threshold",
     "stored_problems",
     "threshold",

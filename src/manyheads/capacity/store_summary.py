@@ -61,12 +61,36 @@ class StoredProblem:
 
     @property
     def _family(self) -> GraphFamily | None:
-        graph, items = str(self.fields["graph"]), self.fields["items"]
-        if graph.startswith(GIVEN):
-            return None
-        # kinds other than these two are stored with their sizes
-        sizes = {"permutation": f":{items}", "regular": f":{items}:{self.fields['degree']}"}
-        return graph_family(graph + sizes.get(graph, ""))
+        return stored_family(self.fields)
+
+
+def stored_family(fields: Mapping[str, Any]) -> GraphFamily | None:
+    """The family of a stored run's graph; None if the graph is known by its fingerprint only, or there is none.
+
+    Args:
+        fields: The fields of a run.
+    """
+    graph, items = str(fields.get("graph", GIVEN)), fields.get("items")
+    if graph.startswith(GIVEN):
+        return None
+    # kinds other than these two are stored with their sizes
+    sizes = {"permutation": f":{items}", "regular": f":{items}:{fields.get('degree')}"}
+    return graph_family(graph + sizes.get(graph, ""))
+
+
+def run_bits(fields: Mapping[str, Any]) -> BitsPerWeight | None:
+    """Bits that a run asks of each weight: log2 of the number of graphs over the weights of W_Q and W_K.
+
+    Args:
+        fields: The fields of a run.
+
+    Returns:
+        The bits per weight; None if the graph is known by its fingerprint only, or the run has no graph.
+    """
+    family = stored_family(fields)
+    if family is None:
+        return None
+    return bits_per_weight(family, weights=2 * fields["d_model"] * fields["heads"] * fields["key_width"])
 
 
 def stored_problems(records: Sequence[Record], goal: Goal) -> list[StoredProblem]:

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float32
 from numpy import ndarray
 
-from manyheads.bounds import Shape, constraint_positives, freedom_needed
+from manyheads.bounds import BitsPerWeight, Shape, bits_per_weight, constraint_positives, freedom_needed
 from manyheads.bounds.inverse import (
     d_model_by_bits,
     d_model_by_freedom,
@@ -44,6 +44,7 @@ class RelationsThatFit:
         impossible_beyond: More relations than this are impossible for at least one graph, with the bits given.
         unconditional_beyond: The same for any real weights; None for softmax, whose scores are no polynomials.
         likely: The degrees-of-freedom law, an estimate for rows like random ones.
+        bits_per_weight: Of a layer that holds a graph with `likely` relations.
         paper_law: The paper's law for graphs that are no permutations, solved for the relations.
         guaranteed: Relations with a proof; None if there is no proof.
         guaranteed_by_heads: Whether the proof has one relation for each head; otherwise it has one for each dimension
@@ -57,6 +58,7 @@ class RelationsThatFit:
     impossible_beyond: int
     unconditional_beyond: int | None
     likely: int
+    bits_per_weight: BitsPerWeight
     paper_law: int
     guaranteed: int | None
     guaranteed_by_heads: bool
@@ -76,6 +78,7 @@ class WidthNeeded:
         impossible_below: Below this d_model, at least one graph is impossible, with the bits given.
         unconditional_below: The same for any real weights; None for softmax.
         likely_from: The degrees-of-freedom law at its best split; None where no d_model is large enough.
+        bits_per_weight: Of a layer with the key budget at `likely_from`; None where no d_model is large enough.
         paper_law: The paper's law, solved for d_model.
     """
 
@@ -87,6 +90,7 @@ class WidthNeeded:
     impossible_below: int
     unconditional_below: int | None
     likely_from: int | None
+    bits_per_weight: BitsPerWeight | None
     paper_law: int
 
 
@@ -121,14 +125,15 @@ def relations_that_fit(
     # keys each.
     one_each = shape.groups * min(shape.heads // shape.groups, shape.key_width)
     objection = one_each_objection(shape.d_model, rule=rule, embedding=embedding)
-    rule = rule_named(rule)
+    rule, likely = rule_named(rule), relations_by_freedom(shape, items=items)
     return RelationsThatFit(
         items=items,
         shape=shape,
         rule=rule,
         impossible_beyond=relations_by_bits(shape, items=items, bits=bits),
         unconditional_beyond=relations_by_labellings(shape, items=items) if rule is MAX else None,
-        likely=relations_by_freedom(shape, items=items),
+        likely=likely,
+        bits_per_weight=bits_per_weight(f"random:{items}:{likely}", weights=shape.parameters),
         paper_law=relations_by_paper(shape, items=items, slope=RELATION_SLOPE),
         guaranteed=min(one_each, items * (items - 1)) if objection is None else None,
         guaranteed_by_heads=one_each == shape.heads,
@@ -168,14 +173,16 @@ def d_model_needed(
     check_numbers(key_budget=key_budget, bits=bits)
     sizes = {"items": items, "relations": relations, "key_budget": key_budget}
     is_permutation = relations == items if permutation is None else permutation
-    rule = rule_named(rule)
+    rule, likely = rule_named(rule), d_model_by_freedom(**sizes)
+    family = f"permutation:{items}" if is_permutation else f"random:{items}:{relations}"
     return WidthNeeded(
         **sizes,
         rule=rule,
         permutation=is_permutation,
         impossible_below=d_model_by_bits(**sizes, bits=bits),
         unconditional_below=d_model_by_labellings(**sizes) if rule is MAX else None,
-        likely_from=d_model_by_freedom(**sizes),
+        likely_from=likely,
+        bits_per_weight=None if likely is None else bits_per_weight(family, weights=2 * likely * key_budget),
         paper_law=d_model_by_paper(**sizes, slope=PERMUTATION_SLOPE if is_permutation else RELATION_SLOPE),
     )
 

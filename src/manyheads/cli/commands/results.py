@@ -26,7 +26,7 @@ from manyheads.text import shown_text
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from rich.console import RenderableType
+    from rich.console import JustifyMethod, RenderableType
 
     from manyheads.sweep import Record
 
@@ -139,13 +139,13 @@ class ResultsCommand:
         check_writable(self.output, force=self.force)
 
     def _list(self, records: Sequence[Record], counts: Mapping[str, int]) -> Answer:
-        from manyheads.sweep.store.table_export import as_row, export
+        from manyheads.sweep.store.table_export import export
 
         written = []
         if self.output is not None:
-            export([as_row(record) for record in records], self.output, force=self.force)
+            export([_row(record) for record in records], self.output, force=self.force)
             written.append(self.output)
-        rows = [as_row(record) for record in (records if self.json else records[: self.limit])]
+        rows = [_row(record) for record in (records if self.json else records[: self.limit])]
         said = ", ".join(f"{count:,} {status}" for status, count in counts.items()) or "nothing yet"
         more = [f"… and more: --limit shows them, --output takes all {'' if self.output is None else len(records)}"]
         return Answer(
@@ -176,14 +176,25 @@ class ResultsCommand:
         )
 
 
+def _row(record: Record) -> dict[str, object]:
+    """The columns of a result, and its bits per weight."""
+    from manyheads.capacity import run_bits
+    from manyheads.sweep.store.table_export import as_row
+
+    bits = run_bits(record.run)
+    return as_row(record) | {"bits_per_weight": None if bits is None else bits.value}
+
+
 def _table(rows: Sequence[Mapping[str, Any]]) -> RenderableType:
     from rich.table import Table
 
     table = Table(box=None, padding=(0, 1, 0, 0))
-    for name in (*LISTED, "F1", "errors", "steps", "status"):
-        table.add_column(name, justify="left" if name in ("graph", "rule", "status") else "right", no_wrap=True)
+    for name in (*LISTED, "bits", "F1", "errors", "steps", "status"):
+        justify: JustifyMethod = "left" if name in ("graph", "rule", "status") else "right"
+        table.add_column("d_k" if name == "key_width" else name, justify=justify, no_wrap=True)
     for row in rows:
-        f1 = row.get("micro_f1")
-        cells = [None if f1 is None else f"{f1:.4f}", row.get("exact_errors"), row["steps"], row["status"]]
+        f1, bits = row.get("micro_f1"), row.get("bits_per_weight")
+        cells = [None if bits is None else f"{bits:.2f}", None if f1 is None else f"{f1:.4f}"]
+        cells += [row.get("exact_errors"), row["steps"], row["status"]]
         table.add_row(*("" if cell is None else shown_text(cell, most=60) for cell in (*map(row.get, LISTED), *cells)))
     return table

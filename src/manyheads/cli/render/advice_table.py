@@ -126,6 +126,7 @@ def shown_relations(answer: RelationsThatFit, *, bits: float) -> list[Renderable
             f"{answer.paper_law:,} relations: D_K·d_model/({RELATION_SLOPE}·log2 m), read backwards{other}",
         ),
         ("guaranteed", proved or str(answer.unproved)),
+        ("bits per weight", f"{answer.bits_per_weight}, by the degrees-of-freedom law"),
     ]
     sides = f"D_K {shape.query_budget}"
     if shape.groups != shape.heads:
@@ -147,6 +148,11 @@ def shown_width(answer: WidthNeeded) -> list[RenderableType]:
         ),
         ("likely from", f"{likely}: the degrees-of-freedom law at its best split{other}"),
         ("paper's law", f"d_model {answer.paper_law:,}: slope·m'·log2 m/D_K{other}"),
+        *(
+            [("bits per weight", f"{answer.bits_per_weight}, by the degrees-of-freedom law")]
+            if answer.bits_per_weight is not None
+            else []
+        ),
     ]
     head = f"{answer.relations:,} relations among {answer.items:,} items in a key budget of D_K {answer.key_budget}"
     return [Text(head), pairs_table(rows)]
