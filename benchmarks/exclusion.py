@@ -98,7 +98,8 @@ def main() -> None:
     parser.add_argument("--one", nargs=3, type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
-        print(json.dumps(asdict(run(*options.one, options.workers))))
+        items, d_model, seed = options.one
+        print(json.dumps(asdict(run(items, d_model, seed, options.workers))))
         return
     chosen = [size for size in SIZES if not options.sizes or f"{size.items},{size.d_model}" in options.sizes]
     table = Table("m", "d_model", "seed", "verdict", "steps", "search: wall s", "CPU s", "check: wall s", "CPU s")

@@ -68,8 +68,8 @@ def rest_factor(others: Float64[ndarray, "pairs forms"]) -> float:
     except np.linalg.LinAlgError:
         return math.inf
     # ρ ≥ ‖I − H⁻¹H‖ for the computed inverse, with the rounding of v, of the sums and of the product
-    rho = norm(np.eye(forms) - inverse @ gram) + gamma(forms + 2) * norm(np.abs(inverse) @ np.abs(gram))
-    rho = float(rho + gamma(len(others) + 4) * norm(inverse) * norm(size.T @ size)) * upwards(others)
+    product = norm(np.eye(forms) - inverse @ gram) + gamma(forms + 2) * norm(np.abs(inverse) @ np.abs(gram))
+    rho = float(product + gamma(len(others) + 4) * norm(inverse) * norm(size.T @ size)) * upwards(others)
     return float(norm(inverse)) * upwards(others) / (1 - rho) if rho < 0.5 else math.inf
 
 
