@@ -64,10 +64,10 @@ def public_names() -> dict[str, list[str]]:
     for module in pkgutil.iter_modules(manyheads.__path__):
         if module.ispkg and hasattr(import_module(f"manyheads.{module.name}"), "__all__"):
             rooms.setdefault(module.name, [])
-    for room, names in rooms.items():
+    for room, full in rooms.items():
         listed = getattr(import_module(f"manyheads.{room}"), "__all__", [])
-        names.extend(f"manyheads.{room}.{name}" for name in listed if f"manyheads.{name}" not in names)
-        names.sort(key=lambda name: (name.count("."), name.casefold()))
+        full.extend(f"manyheads.{room}.{name}" for name in listed if f"manyheads.{name}" not in full)
+        full.sort(key=lambda name: (name.count("."), name.casefold()))
     return dict(sorted(rooms.items()))
 
 

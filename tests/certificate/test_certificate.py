@@ -160,7 +160,7 @@ def test_agrees_with_every_context_after_one_weight_moved(recipe: Recipe, seed: 
     weights = {"query": example.layer.query.copy(), "key": example.layer.key.copy()}
     chosen = weights[rng.choice(["query", "key"])]
     chosen[tuple(rng.integers(chosen.shape))] += size * rng.standard_normal()
-    moved = Layer(**weights, threshold=example.layer.threshold, rule=example.layer.rule)
+    moved = Layer(weights["query"], weights["key"], threshold=example.layer.threshold, rule=example.layer.rule)
     check_against_every_context(replace(example, layer=moved))
 
 
