@@ -41,7 +41,8 @@ def check(path: Path) -> int:
 
 
 def graph_of(related: np.ndarray) -> Graph:
-    return Graph(len(related), *np.nonzero(related))
+    sources, targets = np.nonzero(related)
+    return Graph(len(related), sources, targets)
 
 
 @pytest.mark.parametrize("rule", ["max", "sum", "logsumexp", "softmax"])
