@@ -190,7 +190,8 @@ private:
 
     void pull_back(const Groups &groups) {
         const auto gather = [&](int matrix, T *to, const T *from) {
-            for (int head = 0; head < heads_of(matrix); ++head) std::copy_n(from + projections_.at(head, 0), key_width(), to + head * key_width());
+            for (int head = 0; head < heads_of(matrix); ++head)
+                std::copy_n(from + projections_.at(head, 0), key_width(), to + head * key_width());
         };
         share_sources(groups, [&](int, int first, int last) {
             for (int i = first; i < last; ++i)
