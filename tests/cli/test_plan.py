@@ -142,6 +142,23 @@ def test_heads_that_share_keys_promise_no_more_than_there_are_dimensions(capsys:
         assert facts["guaranteed"] == promised
 
 
+def test_the_width_of_given_heads(capsys: pytest.CaptureFixture[str]) -> None:
+    facts = told([*BUDGET, "--heads", "8"], capsys)
+    assert facts["recommended"] == {"heads": 8, "key_width": 4}
+    assert facts["alternatives"][0]["price"] < 0
+    assert main([*BUDGET, "--heads", "8"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "recommended 8 heads of width 4, D_K 32: the width that training needs in 8 heads" in said
+    assert "less" in said
+
+
+def test_the_papers_law_names_the_budget_that_it_uses(capsys: pytest.CaptureFixture[str]) -> None:
+    """Heads that share keys have two budgets; the law counts that of the queries."""
+    for words, side in (([], "D_K"), (["--key-heads", "2"], "D_Q")):
+        assert main([*RELATIONS, "--heads", "8", "--key-width", "4", *words]) == 0
+        assert f"{side}·d_model/(0.46·log2 m)" in capsys.readouterr().out
+
+
 def test_a_plan_reads_graph_and_embedding_and_draws(capsys: pytest.CaptureFixture[str]) -> None:
     write_graph("graph.csv", random_graph(40, 90, seed=0))
     write_embedding("rows.npy", gaussian(40, 24, seed=0))
@@ -165,7 +182,7 @@ def test_measure_says_whether_the_advice_held(
     assert main([*words, "--relations", "32", "--d-model", "24", "--seeds", "2"]) == 0
     assert "the advice held" in capsys.readouterr().out
     # advice far too thrifty must be seen to fail
-    monkeypatch.setattr("manyheads.planning.prediction.SAFE", (-12.0, -12.0))
+    monkeypatch.setattr("manyheads.planning.prediction.SAFE", -12.0)
     assert main([*words, "--relations", "96", "--d-model", "12", "--seeds", "1"]) == 1
     assert "the advice did not hold" in capsys.readouterr().out
 
@@ -202,7 +219,8 @@ SENTENCES = [
     ("budget 64 --bits nan", "--bits is a number from 0.01 to 1,024"),
     ("budget 64 --seeds 0", "--seeds is a whole number from 1"),
     ("budget 64 --tensor x", "give --embedding"),
-    ("budget 64 --heads 4", "plan budget has no option --heads"),
+    ("budget 64 --heads 0", "--heads is a whole number from 1"),
+    ("budget 64 --heads 1", "1 head is too few for these relations in d_model 16: give 2 heads or more"),
     ("budget 64 --key-budget 4", "plan budget has no option --key-budget"),
     ("budget 64 --picture /proc/h", "/proc/h-heads.png cannot be written: the directory /proc is not writable"),
     ("relations --items 64 --d-model 8", "plan relations needs --heads and --key-width"),

@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from manyheads import InputError, star_graph
-from manyheads.bounds import Shape, paper_key_budget
-from manyheads.bounds.inverse import relations_by_freedom
-from manyheads.planning import plan
+from manyheads.bounds import paper_key_budget
+from manyheads.planning import Split, plan
 from manyheads.problem.graph_kinds import PERMUTATION_SLOPE, RELATION_SLOPE
 
 
@@ -25,28 +24,56 @@ def test_what_a_plan_says_goes_together(items: int, d_model: int, degree: int) -
         return
     assert advice.bit_bound <= advice.recommended.key_budget
     assert advice.predicted.low < advice.predicted.key_budget < advice.predicted.high
-    assert advice.recommended.key_budget >= advice.predicted.safe
     assert advice.recommended.key_width <= d_model
     assert advice.friendly is not None
     assert advice.friendly.key_width % 8 == 0
-    assert advice.friendly.key_budget >= advice.predicted.safe
     assert advice.price is not None
     assert advice.price >= 0
     assert not advice.predicted.is_extrapolated
     for other in advice.alternatives:
-        assert other.heads * other.key_width <= advice.recommended.key_budget
-        assert other.relations == relations_by_freedom(
-            Shape(d_model=d_model, heads=other.heads, key_width=other.key_width), items=items
-        )
+        assert other.price == pytest.approx(other.key_budget / advice.recommended.key_budget - 1)
+        assert other.price >= 0  # the recommended split is the best of those listed
+        asked = plan(relations=items * degree, items=items, d_model=d_model, heads=other.heads).recommended
+        assert asked == Split(heads=other.heads, key_width=other.key_width)  # and one yardstick judges them all
+
+
+def test_no_listed_split_is_better_than_the_recommended_one() -> None:
+    """A newcomer was told 2 heads of 1090, "or 4 heads of 545: holds 11% more relations"."""
+    for sizes in ((50_257, 200_000, 2048), (512, 1024, 64), (128_256, 513_024, 4096)):
+        advice = plan(items=sizes[0], relations=sizes[1], d_model=sizes[2])
+        assert advice.alternatives
+        assert all(other.key_budget >= advice.recommended.key_budget for other in advice.alternatives)
+
+
+def test_the_advice_that_training_refuted_is_no_longer_given() -> None:
+    """512 items, 1,024 relations, d_model 64: F1 was 0.987 at 5 heads of 32, and 0.994 at 10 heads of 16."""
+    best = plan(items=512, relations=1024, d_model=64).recommended
+    assert (best.heads, best.key_width) == (9, 17)
+    five = plan(items=512, relations=1024, d_model=64, heads=5).recommended
+    assert five.key_width > 32
+
+
+def test_how_wide_given_heads_must_be() -> None:
+    sizes: dict[str, Any] = {"items": 512, "relations": 512, "d_model": 64}
+    asked = plan(**sizes, heads=32)
+    assert (asked.recommended.heads, asked.recommended.key_width) == (32, 4)  # the paper's runs: 3 fails, 4 is enough
+    best = plan(**sizes).recommended
+    first = asked.alternatives[0]
+    assert (first.heads, first.key_width) == (best.heads, best.key_width)
+    assert first.price < 0
+    assert plan(**sizes, heads=best.heads).recommended == best
+    with pytest.raises(InputError, match="1 head is too few for these relations in d_model 16: give 2 heads or more"):
+        plan(items=64, relations=64, d_model=16, heads=1)
 
 
 def test_the_price_of_friendly_widths() -> None:
-    """Worked by hand: 3 heads of 22 are D_K 66. In multiples of 8 it is 3 heads of 24, D_K 72, which is 9.1 % more."""
     advice = plan(items=512, relations=512, d_model=64, multiple=8)
-    assert advice.friendly is not None
-    assert (advice.recommended.heads, advice.recommended.key_width) == (3, 22)
-    assert (advice.friendly.heads, advice.friendly.key_width) == (3, 24)
-    assert advice.price == pytest.approx(6 / 66)
+    best, friendly = advice.recommended, advice.friendly
+    assert friendly is not None
+    assert friendly.key_width % 8 == 0
+    assert advice.price == pytest.approx(friendly.heads * friendly.key_width / (best.heads * best.key_width) - 1)
+    assert advice.price is not None
+    assert 0 <= advice.price < 0.4
     assert plan(items=512, relations=512, d_model=64).price is None
 
 

@@ -81,6 +81,17 @@ def test_an_audit_is_the_laws_at_the_models_shape() -> None:
     assert alone.sharing_loss == 0.0
 
 
+def test_the_lines_of_shared_keys_are_the_numbers_of_the_json(capsys: pytest.CaptureFixture[str]) -> None:
+    """The line on the split compared with a layer that has a key head for each head, which the model is not."""
+    assert main(["audit", "llama3-8b", "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert main(["audit", "llama3-8b"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    for part in ("by_best_split", "without_sharing"):
+        assert f"would hold {facts[part] / facts['by_freedom']:.2f} times as many" in said
+    assert f"costs {1 - facts['by_freedom'] / facts['without_sharing']:.0%} of the relations" in said
+
+
 @pytest.mark.usefixtures("_in_a_directory")
 def test_one_architecture_from_three_kinds_of_file() -> None:
     gguf = pytest.importorskip("gguf")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from manyheads import InputError
-from manyheads.bounds import freedom_key_width, freedom_needed
+from manyheads.bounds import freedom_key_width
 from manyheads.planning import prediction
-from manyheads.planning.prediction import freedom_law, predict, split
+from manyheads.planning.prediction import freedom_law, key_widths, predict, split
 
 
 def test_the_law_without_rounding_is_below_the_law_with_it() -> None:
@@ -46,11 +49,25 @@ def test_the_prediction_grows_with_the_items_and_falls_with_the_width(items: int
         assert predict(items=items, relations=items * degree, d_model=d_model + 1).key_budget <= 1.01 * here
 
 
-def test_a_split_holds_the_budget_at_the_least_cost() -> None:
-    best = split(items=256, relations=1024, d_model=32, key_budget=300.0)
-    assert best.key_budget >= 300
+def test_a_split_is_the_cheapest_safe_one() -> None:
+    widths = key_widths(items=256, relations=1024, d_model=32)
+    best = split(widths, d_model=32)
+    every = [
+        heads * math.ceil(safe)
+        for heads, safe, share in zip(widths.heads, widths.safe, widths.shares, strict=True)
+        if safe <= 32 and share <= prediction.FULLEST
+    ]
+    assert best.key_budget == min(every)
     assert best.key_width <= 32
-    share = float(freedom_needed(items=256, relations=1024, heads=best.heads)) / 32**2
-    assert 0.3 <= share <= 0.5
-    assert split(items=256, relations=1024, d_model=32, key_budget=300.0, multiple=16).key_width in (16, 32)
-    assert split(items=256, relations=1024, d_model=32, key_budget=300.0, most_heads=12).heads <= 12
+    assert split(widths, d_model=32, key_budget=600.0).key_budget >= 600
+    assert split(widths, d_model=32, multiple=16).key_width in (16, 32)
+    assert split(widths, d_model=32, most_heads=16).heads <= 16
+
+
+def test_more_heads_need_narrower_ones() -> None:
+    for items, relations, d_model in ((64, 64, 16), (256, 1024, 32), (512, 512, 64), (50_257, 50_257, 768)):
+        widths = key_widths(items=items, relations=relations, d_model=d_model, most_heads=64)
+        usable = np.flatnonzero(widths.shares <= 1)
+        assert (np.diff(widths.likely[usable]) <= 0).all()
+        assert (widths.safe[usable] > widths.likely[usable]).all()
+        assert np.isinf(widths.safe[widths.shares > 1]).all()

@@ -102,11 +102,14 @@ def plan(
     predicted = predict(**sizes, rule=rule, context_length=context_length)
     bit_bound = float(graph_bit_key_budget(**sizes, bits=bits))
     wanted = max(bit_bound, 1.0)
-    widths = key_widths(**sizes, rule=rule, most_heads=_most_heads(rule, context_length, heads))
-    best = split(widths, d_model=d_model, heads=heads, key_budget=wanted)
+    widths = key_widths(**sizes, rule=rule, most_heads=max(MOST_HEADS, 2 * (heads or 1)))
+    most_heads = context_length if rule is SOFTMAX else None
+    best = split(widths, d_model=d_model, heads=heads, key_budget=wanted, most_heads=most_heads)
     friendly = None
     if multiple is not None:
-        friendly = split(widths, d_model=d_model, heads=heads, key_budget=wanted, multiple=multiple)
+        friendly = split(
+            widths, d_model=d_model, heads=heads, key_budget=wanted, multiple=multiple, most_heads=most_heads
+        )
     margin_bound, least, share = None, None, None
     if rule is MAX:
         family = float(ln_graphs(items=items, relations=relations))
@@ -180,17 +183,7 @@ def _is_permutation(items: int, relations: int, max_degree: int | None, permutat
     return possible if permutation is None else permutation
 
 
-def _most_heads(rule: Rule, context_length: int | None, heads: int | None) -> int:
-    """The largest number of heads that a plan considers; under softmax, more heads than items in a context are few."""
-    most = max(MOST_HEADS, 2 * (heads or 1)) if rule is MAX or context_length is None else context_length
-    if heads is not None and heads > most:
-        raise InputError(f"under softmax a plan has at most one head for each of the {most} items in a context")
-    return most
-
-
-def _grouped(
-    items: int, relations: int, d_model: int, best: Split, widths: KeyWidths, key_heads: int
-) -> Shape:
+def _grouped(items: int, relations: int, d_model: int, best: Split, widths: KeyWidths, key_heads: int) -> Shape:
     """The shape with these key heads whose key width exceeds the law by the same factor as that of separate heads."""
     heads = math.ceil(best.heads / key_heads) * key_heads
     sizes = {"items": items, "relations": relations, "d_model": d_model, "heads": heads}

@@ -124,6 +124,6 @@ def alternative(one: Alternative) -> str:
     Returns:
         The words.
     """
-    if not round(abs(one.price), 2):
-        return f"{in_heads(one.heads, one.key_width)}, D_K {one.key_budget}: as much"
-    return f"{in_heads(one.heads, one.key_width)}, D_K {one.key_budget}: {abs(one.price):.0%} {'more' if one.price > 0 else 'less'}"
+    change = "more" if one.price > 0 else "less"
+    price = f"{abs(one.price):.0%} {change}" if round(abs(one.price), 2) else "as much"
+    return f"{in_heads(one.heads, one.key_width)}, D_K {one.key_budget}: {price}"

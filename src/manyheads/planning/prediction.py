@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TypedDict
 
 import numpy as np
 from jaxtyping import Float64, Int64
@@ -108,6 +109,14 @@ class KeyWidths:
     safe: Float64[ndarray, " counts"]
 
 
+class Sizes(TypedDict):
+    """Sizes of a problem of the calibration."""
+
+    items: int
+    d_model: int
+    degree: float
+
+
 def predict(
     *, items: int, relations: int, d_model: int, rule: Rule | str = MAX, context_length: int | None = None
 ) -> Prediction:
@@ -130,7 +139,7 @@ def predict(
     widths = key_widths(items=items, relations=relations, d_model=d_model, rule=rule)
     centre = BUDGET[0] * float((widths.heads * widths.likely).min())
     spread = BUDGET[1] if rule_named(rule) is MAX else math.hypot(BUDGET[1], SOFTMAX_SPREAD)
-    given = {"items": items, "d_model": d_model, "degree": relations / items}
+    given = Sizes(items=items, d_model=d_model, degree=relations / items)
     return Prediction(
         key_budget=centre,
         low=centre * math.exp(-NINE_OF_TEN * spread),
@@ -173,7 +182,7 @@ def key_widths(
 
 
 def features(
-    *, items: float, d_model: float, degree: float, shares: Float64[ndarray, " counts"]
+    *, items: int, d_model: int, degree: float, shares: Float64[ndarray, " counts"]
 ) -> Float64[ndarray, "counts features"]:
     """The features whose weights are WEIGHTS.
 
@@ -218,7 +227,13 @@ def freedom_law(*, items: int, relations: int, d_model: int) -> float:
 
 
 def split(
-    widths: KeyWidths, *, d_model: int, heads: int | None = None, key_budget: float = 1.0, multiple: int = 1
+    widths: KeyWidths,
+    *,
+    d_model: int,
+    heads: int | None = None,
+    key_budget: float = 1.0,
+    multiple: int = 1,
+    most_heads: int | None = None,
 ) -> Split:
     """The split with the least key budget, among the safe key widths.
 
@@ -228,29 +243,30 @@ def split(
         heads: The number of heads, where it is given; None: the one with the least key budget.
         key_budget: Least D_K of the split.
         multiple: The key width is a multiple of this, as matrix hardware prefers.
+        most_heads: Upper limit on the heads; more are taken only where no smaller number is enough.
 
     Returns:
         The split; of two that cost the same, the one with fewer heads.
 
     Raises:
-        InputError: The heads that are allowed are too few.
+        InputError: The given heads are too few.
     """
     wanted = np.maximum(widths.safe, key_budget / widths.heads)
     whole = multiple * np.maximum(1.0, np.ceil(wanted / multiple))
-    possible = whole <= math.ceil(d_model / multiple) * multiple
-    if not possible.any():
-        raise InputError(
-            f"{widths.heads[-1]} heads, the most there may be, are too few: each would be wider than d_model {d_model}"
-        )
-    if heads is None:
-        common = possible & (widths.shares <= FULLEST)
-        chosen = common if common.any() else possible
-        place = int(np.where(chosen, widths.heads * whole, np.inf).argmin())
-    else:
-        place = heads - 1
-        if not possible[place]:
+    possible = wanted <= d_model
+    if not possible.any():  # the best there is: heads of full width, with enough freedom by the law
+        possible, whole = widths.shares <= 1, np.minimum(whole, math.ceil(d_model / multiple) * multiple)
+    if heads is not None:
+        if not possible[heads - 1]:
             least = int(widths.heads[possible][0])
-            raise InputError(f"{heads} heads are too few for these relations in d_model {d_model}: give {least} or more")
+            few = "1 head is" if heads == 1 else f"{heads} heads are"
+            raise InputError(f"{few} too few for these relations in d_model {d_model}: give {least} heads or more")
+        return Split(heads=heads, key_width=int(whole[heads - 1]))
+    allowed = widths.heads <= (most_heads or widths.heads[-1])
+    for chosen in (possible & allowed & (widths.shares <= FULLEST), possible & allowed, possible):
+        if chosen.any():
+            place = int(np.where(chosen, widths.heads * whole, np.inf).argmin())
+            break
     return Split(heads=int(widths.heads[place]), key_width=int(whole[place]))
 
 
@@ -267,12 +283,13 @@ def alternatives(
         key_budget: Least D_K of a split.
 
     Returns:
-        The other splits by the same yardstick, the cheapest first; those that are too few heads are absent.
+        The other splits by the same yardstick, cheapest first. Head counts whose heads are too full are absent.
     """
     counts = {recommended.heads // 2, 2 * recommended.heads} - {0}
     if heads is not None:
         counts.add(split(widths, d_model=d_model, key_budget=key_budget).heads)
-    possible = {int(count) for count in widths.heads[np.maximum(widths.safe, key_budget / widths.heads) <= d_model]}
+    usable = (np.maximum(widths.safe, key_budget / widths.heads) <= d_model) & (widths.shares <= FULLEST)
+    possible = {int(count) for count in widths.heads[usable]}
     found = [
         split(widths, d_model=d_model, heads=count, key_budget=key_budget)
         for count in sorted(counts & possible - {recommended.heads})
@@ -283,13 +300,17 @@ def alternatives(
     ]
 
 
-def _nearest(*, items: float, d_model: float, degree: float) -> dict[str, float]:
+def _nearest(*, items: int, d_model: int, degree: float) -> Sizes:
     """The calibrated sizes nearest to the given ones."""
-    given = {"items": items, "d_model": d_model, "degree": degree}
-    return {name: min(max(given[name], low), high) for name, (low, high) in CALIBRATED.items()}
+    low, high = CALIBRATED["degree"]
+    near = {
+        name: int(min(max(size, CALIBRATED[name][0]), CALIBRATED[name][1]))
+        for name, size in (("items", items), ("d_model", d_model))
+    }
+    return Sizes(items=near["items"], d_model=near["d_model"], degree=min(max(degree, low), high))
 
 
-def _law_widths(d_model: float, shares: Float64[ndarray, " counts"]) -> Float64[ndarray, " counts"]:
+def _law_widths(d_model: int, shares: Float64[ndarray, " counts"]) -> Float64[ndarray, " counts"]:
     """The key widths of the degrees-of-freedom law, not rounded; infinite where a full-rank head is not enough."""
     return np.where(shares <= 1, d_model * (1 - np.sqrt(np.maximum(1 - shares, 0.0))), np.inf)
 

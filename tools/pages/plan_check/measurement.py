@@ -1,9 +1,9 @@
 """Measure D_K* of the calibration problems of `plan`, and check its advice on other problems.
 
-Parts: calibration; heads, the smallest key width at each head count; check, the 60 problems of the present advice. Every run is kept in a store, so that an interrupted
-measurement continues where it stopped. The problems of a check come from a seed that was fixed before any of them was
-trained; the calibration problems come from other seeds. The problems of earlier checks joined the calibration, and the
-last check has 60 problems of its own.
+Parts: calibration; heads, the smallest key width at each head count; check, the 60 problems of the present advice.
+Every run is kept in a store, so that an interrupted measurement continues where it stopped. The problems of a check
+come from a seed that was fixed before any of them was trained; the calibration problems come from other seeds. The
+problems of earlier checks joined the calibration, and the last check has 60 problems of its own.
 
 `python -m tools.pages.plan_check.measurement` prints the constants of planning/prediction.py, fitted to the rows.
 """
@@ -26,11 +26,20 @@ from manyheads.planning import Plan, plan, prediction
 from manyheads.sweep import Store, Workers, sweep, threads
 from tools.pages.catalogue import Settings
 from tools.pages.plan_check.regression import paper_thresholds, regression, thresholds
-from tools.pages.plan_check.text import CHECKS, COLUMNS, HEADS, LARGEST_RATIO, LAW_LIMIT, SECONDS, SEEDS, TARGET_F1
+from tools.pages.plan_check.text import (
+    CHECK_COUNT,
+    CHECKS,
+    COLUMNS,
+    HEADS,
+    LARGEST_RATIO,
+    LAW_LIMIT,
+    SECONDS,
+    SEEDS,
+    TARGET_F1,
+)
 from tools.pages.rows import Row, machine_rows, matching, read_rows, write_rows
 
 PARTS = ("calibration", "heads", "check")
-CHECK_COUNT = 60
 CALIBRATION: tuple[tuple[int, int, str, Callable[[CheckProblem], bool]], ...] = (
     # seed, count, rule, and a condition that selects from the problems of the seed
     (101, 80, "max", lambda p: p.items <= 16 * p.d_model),

@@ -95,14 +95,15 @@ def thresholds(budgets: Sequence[Row], checks: Sequence[Row]) -> list[Threshold]
     for row in read_rows("plan-heads"):
         sizes = _sizes(row)
         known |= {tuple(sizes.values())} if row["source"] == "heads" else set()
-        low, high = row["too_narrow"], row["key_width"]
-        found.append(Threshold(**sizes, heads=row["heads"], low=low, high=math.inf if high is None else high))
+        high = math.inf if row["key_width"] is None else float(row["key_width"])
+        found.append(Threshold(**sizes, heads=row["heads"], low=float(row["too_narrow"]), high=high))
     for row in budgets:
         if row["measured"] is not None and row["complete"] and tuple(_sizes(row).values()) not in known:
-            width = row["measured"] // row["measured_heads"]
+            width = float(row["measured"] // row["measured_heads"])
             found.append(Threshold(**_sizes(row), heads=row["measured_heads"], low=width - 1, high=width))
     for row in checks:
-        low, high = (0, row["key_width"]) if row["f1"] >= TARGET_F1 else (row["key_width"], math.inf)
+        width = float(row["key_width"])
+        low, high = (0.0, width) if row["f1"] >= TARGET_F1 else (width, math.inf)
         found.append(Threshold(**_sizes(row), heads=row["heads"], low=low, high=high))
     return [one for one in found if one.share < 1]
 
@@ -116,7 +117,7 @@ def regression(rows: Sequence[Threshold]) -> dict[str, list[float]]:
     shares = np.clip([one.share for one in rows], *prediction.SHARES)
     features = np.concatenate(
         [
-            prediction.features(items=one.items, d_model=one.d_model, degree=one.degree, shares=shares[[place]])
+            prediction.features(items=one.items, d_model=one.d_model, degree=float(one.degree), shares=shares[[place]])
             for place, one in enumerate(rows)
         ]
     )

@@ -15,7 +15,8 @@ LAW_LIMIT = 1.6  # head counts for which the law asks for more than 1.6 times it
 SECONDS = 900.0  # time limit of the search for one problem's D_K*
 TARGET_F1 = 0.99
 LARGEST_RATIO = 1.35  # the recommended key budget must not exceed 1.35 times the measured one
-GOAL = 0.9  # share of the problems at which the advice should hold
+CHECK_COUNT = 60
+GOALS = {1: 54, 2: 54, 3: 54, 4: 57}  # problems of each check at which the advice should hold
 COLUMNS = (
     *("predicted", "heads", "key_width", "key_budget", "f1"),
     *("seeds", "measured", "measured_heads", "complete", "runs", "ratio", "held"),
@@ -53,12 +54,14 @@ def check_text(number: int, rows: Sequence[Row]) -> str:
         if stopped
         else "Every search was completed."
     )
+    if count < CHECK_COUNT:
+        searches += f" **{CHECK_COUNT - count} problems, those with the most work, have no row yet.**"
     summary = table(
         ("", f"of {count} problems", "goal"),
         (
             (f"F1 ≥ {TARGET_F1} at the recommended point", reached, ""),
             (f"no more than {LARGEST_RATIO} × D_K\\*", near, ""),
-            ("**both: the advice held**", f"**{held} ({held / count:.0%})**", f"{GOAL:.0%}"),
+            ("**both: the advice held**", f"**{held} ({held / count:.0%})**", f"{GOALS[number]} of {CHECK_COUNT}"),
         ),
     )
     head = ("problem", "recommended", "F1", "D_K* measured", "ratio", "held")

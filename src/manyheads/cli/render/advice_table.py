@@ -114,6 +114,7 @@ def shown_relations(answer: RelationsThatFit, *, bits: float) -> list[Renderable
     each = "head" if answer.guaranteed_by_heads else "dimension of the keys"
     proved = f"{answer.guaranteed:,} relations: one for each {each}, {ROWS}" if answer.guaranteed is not None else ""
     storage = f"{bits:g} bits in each of {shape.parameters:,} weights"
+    side = "D_K" if shape.groups == shape.heads else "D_Q"
     rows = [
         ("impossible", impossible(answer.impossible_beyond, answer.items, storage)),
         *_unconditional_beyond(answer),
@@ -123,7 +124,7 @@ def shown_relations(answer: RelationsThatFit, *, bits: float) -> list[Renderable
         ),
         (
             "paper's law",
-            f"{answer.paper_law:,} relations: D_K·d_model/({RELATION_SLOPE}·log2 m), read backwards{other}",
+            f"{answer.paper_law:,} relations: {side}·d_model/({RELATION_SLOPE}·log2 m), read backwards{other}",
         ),
         ("guaranteed", proved or str(answer.unproved)),
         ("bits per weight", f"{answer.bits_per_weight}, by the degrees-of-freedom law"),
@@ -190,8 +191,11 @@ def shown_audit(report: Audit) -> list[RenderableType]:
     """A model's shape, the laws, and what they say of its split and of shared keys."""
     model, shape = report.architecture, report.architecture.shape
     best = in_heads(report.best_heads, shape.query_budget // report.best_heads)
-    held = f"{report.by_best_split / max(1, report.without_sharing):.2f} times as many"
-    near = "near the recommended one" if report.is_near_best else "not the recommended one"
+    held, own = (
+        f"{relations / max(1, report.by_freedom):.2f} times as many"
+        for relations in (report.by_best_split, report.without_sharing)
+    )
+    near = "near the best by the law" if report.is_near_best else "not the best by the law"
     rows = [
         ("layers", f"{model.layers}, all alike"),
         ("shape", f"{in_heads(shape.heads, shape.key_width)}, d_model {shape.d_model}"),
@@ -203,9 +207,10 @@ def shown_audit(report: Audit) -> list[RenderableType]:
         ),
         ("paper's law", f"{report.by_paper:,} relations"),
         ("bits per weight", f"{report.bits_per_weight}, by the degrees-of-freedom law"),
-        ("split", f"{near}: {best} would hold {held}"),
+        ("split", f"{near}: {best}, each with its own keys, would hold {held}"),
     ]
     if shape.groups < shape.heads:
+        rows.append(("own keys", f"{in_heads(shape.heads, shape.key_width)} with a key head each would hold {own}"))
         saved = 1 - shape.groups / shape.heads
         lost = f"costs {report.sharing_loss:.0%} of the relations and saves {saved:.0%} of the keys"
         rows.append(("sharing", f"{shape.heads // shape.groups} query heads a key head {lost}, by the law"))
