@@ -51,6 +51,8 @@ nitpick_ignore_regex = [
     ("py:(class|exc)", r"manyheads(\.\w+){3,}|manyheads\.tables\.Summary|StoreError"),
 ]
 
+smartquotes = False  # they turn --json into a dash and a word
+
 html_theme = "furo"
 html_title = f"manyheads {release}"
 html_copy_source = False
@@ -74,8 +76,10 @@ def contents(page: str, text: str) -> str:
         The directives, in Markdown; empty if the page links to no page that has its only entry here.
     """
     below = f"{dirname(page)}/"
-    pieces, seen, tables = HEADING.split(text), {page}, []
-    for heading, section in zip(["", *pieces[1::2]], pieces[::2], strict=True):
+    pieces, seen = HEADING.split(text), {page}
+    tables: list[str] = []
+    sections = list(zip(["", *pieces[1::2]], pieces[::2], strict=True))
+    for heading, section in [*sections[1:], sections[0]]:  # a page that the first lines name too belongs to its section
         entries = []
         for title, target in LINK.findall(section):
             name = normpath(join(dirname(page), target))
@@ -84,7 +88,8 @@ def contents(page: str, text: str) -> str:
                 entries.append(f"{title.replace('`', '')} </{name}>")
         if entries:
             caption = [f":caption: {heading.partition(':')[0]}"] if page == root_doc and heading else []
-            tables.append("\n".join(["```{toctree}", ":hidden:", *caption, "", *entries, "```", ""]))
+            table = "\n".join(["```{toctree}", ":hidden:", *caption, "", *entries, "```", ""])
+            tables.insert(len(tables) if heading else 0, table)
     return "\n".join(tables)
 
 
