@@ -11,7 +11,7 @@ from manyheads.numbers import HEADS, check_numbers
 from manyheads.tables import counted
 
 
-def require_even_sharing(heads: int, key_heads: int | None) -> None:
+def require_even_sharing(*, heads: int, key_heads: int | None) -> None:
     """Refuse key heads that do not divide the heads.
 
     Args:
@@ -59,7 +59,7 @@ class Shape:
         check_numbers(key_budget=self.query_budget)
         if self.key_heads is None:
             object.__setattr__(self, "key_heads", self.heads)
-        require_even_sharing(self.heads, self.key_heads)
+        require_even_sharing(heads=self.heads, key_heads=self.key_heads)
 
     @property
     def groups(self) -> int:

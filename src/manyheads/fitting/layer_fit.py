@@ -315,7 +315,7 @@ def completed_shape(problem: Problem, heads: int | None, key_width: int | None, 
     """The heads and the key width given, the rest by the law of the degrees of freedom."""
     if heads is None or key_width is None:
         if heads is not None:
-            require_even_sharing(heads, key_heads)
+            require_even_sharing(heads=heads, key_heads=key_heads)
         budget, predicted = predicted_shape(problem.graph, problem.d_model, heads=heads, key_heads=key_heads)
         width = budget // (key_heads or predicted)
         if key_width is not None:  # as many weights as predicted, in heads of the given width

@@ -265,7 +265,7 @@ def smallest(
         options = replace(options, time_limit=time_limit)
     check_numbers(heads=heads, key_heads=key_heads)
     if heads is not None:
-        require_even_sharing(heads, key_heads)
+        require_even_sharing(heads=heads, key_heads=key_heads)
     require_possible(problem, both_budgets=max_budget and 2 * max_budget)
     search = FitSearch(problem, options, key_heads=key_heads)
     return search.run(_downwards(search, max_budget=max_budget, only_heads=heads), _fewer_weights)

@@ -253,7 +253,7 @@ class FitCommand:
 
         check_numbers(heads=self.heads, key_heads=self.key_heads)
         if self.heads is not None:
-            require_even_sharing(self.heads, self.key_heads)
+            require_even_sharing(heads=self.heads, key_heads=self.key_heads)
         shape_given = self.heads is not None or self.key_width is not None
         searching = self.smallest or self.key_budget is not None
         if self.smallest and self.key_budget is not None:
