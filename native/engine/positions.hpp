@@ -2,6 +2,7 @@
 // where the compiler may know it (the paper's ℓ = 16, and the blocks of items an evaluation walks), else 0.
 #pragma once
 
+#include "settings.hpp"
 #include "simd.hpp"
 
 namespace manyheads {
@@ -22,13 +23,16 @@ private:
 
 // The rows of queries and, after them, of keys, each row over the positions of a context.
 template <class T, int FIXED> struct Shape : Positions<T, FIXED> {
-    int heads, key_width;
+    int heads, key_heads, key_width;
 
-    Shape(int heads_, int key_width_, int length) : Positions<T, FIXED>(length), heads(heads_), key_width(key_width_) {}
+    Shape(const Settings &s, int length) : Positions<T, FIXED>(length), heads(s.heads), key_heads(s.key_heads), key_width(s.key_width) {}
 
+    int group() const { return heads / key_heads; }  // the heads that read one key head
     std::ptrdiff_t head(int k) const { return std::ptrdiff_t(k) * key_width * this->stride(); }
     std::ptrdiff_t keys() const { return head(heads); }
-    std::size_t size() const { return 2 * keys(); }
+    std::ptrdiff_t key_of(int k) const { return head(heads + k / group()); }  // the keys that head k reads
+    bool adds(int k) const { return k % group() != 0; }                       // whether a head before k reads the same keys
+    std::size_t size() const { return head(heads + key_heads); }
 };
 
 }  // namespace manyheads

@@ -19,16 +19,19 @@ MANYHEADS_INLINE inline Tile<T, R, V> head_scores(const Shape<T, FIXED> s, const
     return tile;
 }
 
-// result[c, :] = Σ_t a[c, t]·weight(t, :) for the rows c of one head: the gradient of its queries or of its keys.
+// result[c, :] = Σ_t a[c, t]·weight(t, :) for the rows c of one head: the gradient of its queries or of its keys. `add`: the
+// result of the heads before, which share the keys, is added.
 template <class T, int FIXED, class Weight>
-MANYHEADS_INLINE inline void head_gradient(const Shape<T, FIXED> s, const T *a, T *result, const Weight weight) {
+MANYHEADS_INLINE inline void head_gradient(const Shape<T, FIXED> s, const T *a, T *result, bool add, const Weight weight) {
     row_blocks<6>(s.key_width, [=](auto R, int c) MANYHEADS_INLINE {
         vector_blocks<T>(s.stride(), [=](auto V, int first) MANYHEADS_INLINE {
             Tile<T, R, V> tile;
-            tile.clear();
+            T *const to = result + std::ptrdiff_t(c) * s.stride() + first;
+            if (add) tile.load_from(to, s.stride());
+            else tile.clear();
             tile.accumulate(a + std::ptrdiff_t(c) * s.stride(), s.stride(), 1, s.length(),
                             [=](std::ptrdiff_t t, auto v) MANYHEADS_INLINE { return weight(t * s.stride() + first + v * WIDTH<T>); });
-            tile.store_to(result + std::ptrdiff_t(c) * s.stride() + first, s.stride());
+            tile.store_to(to, s.stride());
         });
     });
 }
@@ -47,8 +50,10 @@ public:
             vector_blocks<T>(s.stride(), [=](auto V, int q) MANYHEADS_INLINE {
                 auto best = head_scores<R, V>(s, query, key, p, q);
                 Bits<T> won_by[R][V] = {};
-                for (int k = 1; k < s.heads; ++k) {
-                    const auto tile = head_scores<R, V>(s, query + s.head(k), key + s.head(k), p, q);
+                const T *key_head = key;
+                for (int k = 1, next = s.group(); k < s.heads; ++k) {
+                    if (k == next) key_head += s.head(1), next += s.group();
+                    const auto tile = head_scores<R, V>(s, query + s.head(k), key_head, p, q);
                     tile.each([&](auto r, auto v) MANYHEADS_INLINE {
                         const Bits<T> better = tile.at[r][v] > best.at[r][v];
                         best.at[r][v] = better ? tile.at[r][v] : best.at[r][v];
@@ -76,9 +81,9 @@ public:
                     return (Vec<T>)((Bits<T>)load(gradient + at) & (load_bits<T>(winner + at) == all_bits<T>(k)));
                 };
             };
-            const std::ptrdiff_t query = s.head(k), key = s.keys() + s.head(k);
-            head_gradient(s, projected + key, by_projection + query, won(across_.data(), winner_across_.data()));
-            head_gradient(s, projected + query, by_projection + key, won(by_score, winner_.data()));
+            const std::ptrdiff_t query = s.head(k), key = s.key_of(k);
+            head_gradient(s, projected + key, by_projection + query, false, won(across_.data(), winner_across_.data()));
+            head_gradient(s, projected + query, by_projection + key, s.adds(k), won(by_score, winner_.data()));
         }
     }
 
@@ -106,7 +111,7 @@ public:
             T *const share = share_.data() + k * s.pairs();
             row_blocks<4>(s.length(), [=](auto R, int p) MANYHEADS_INLINE {
                 vector_blocks<T>(s.stride(), [=](auto V, int q) MANYHEADS_INLINE {
-                    const auto tile = head_scores<R, V>(s, query + s.head(k), key + s.head(k), p, q);
+                    const auto tile = head_scores<R, V>(s, query + s.head(k), key + s.key_of(k) - s.keys(), p, q);
                     tile.store_to(share + std::ptrdiff_t(p) * s.stride() + q, s.stride());
                 });
             });
@@ -132,9 +137,10 @@ public:
                     store<T>(by_logit + row + q, scale_ * load(share + row + q) * (load(by_score + row + q) - mean));
             }
             transpose_into(by_logit, stride, stride, stride, across, stride);
-            const std::ptrdiff_t query = s.head(k), key = s.keys() + s.head(k);
-            head_gradient(s, projected + key, by_projection + query, [=](std::ptrdiff_t at) MANYHEADS_INLINE { return load(across + at); });
-            head_gradient(s, projected + query, by_projection + key,
+            const std::ptrdiff_t query = s.head(k), key = s.key_of(k);
+            head_gradient(s, projected + key, by_projection + query, false,
+                          [=](std::ptrdiff_t at) MANYHEADS_INLINE { return load(across + at); });
+            head_gradient(s, projected + query, by_projection + key, s.adds(k),
                           [=](std::ptrdiff_t at) MANYHEADS_INLINE { return load(by_logit + at); });
         }
     }
