@@ -21,18 +21,21 @@ private:
     int length_, stride_;
 };
 
-// The rows of queries and, after them, of keys, each row over the positions of a context.
+// The rows of queries and, after them, of keys, each row over the positions of a context. `group` heads in a row read one key head.
 template <class T, int FIXED> struct Shape : Positions<T, FIXED> {
-    int heads, key_heads, key_width;
+    int heads, key_heads, key_width, group;
 
-    Shape(const Settings &s, int length) : Positions<T, FIXED>(length), heads(s.heads), key_heads(s.key_heads), key_width(s.key_width) {}
+    Shape(const Settings &s, int length)
+        : Positions<T, FIXED>(length), heads(s.heads), key_heads(s.key_heads), key_width(s.key_width), group(s.heads / s.key_heads) {}
 
-    int group() const { return heads / key_heads; }  // the heads that read one key head
     std::ptrdiff_t head(int k) const { return std::ptrdiff_t(k) * key_width * this->stride(); }
     std::ptrdiff_t keys() const { return head(heads); }
-    std::ptrdiff_t key_of(int k) const { return head(heads + k / group()); }  // the keys that head k reads
-    bool adds(int k) const { return k % group() != 0; }                       // whether a head before k reads the same keys
     std::size_t size() const { return head(heads + key_heads); }
+
+    // Calls body(key, first, end) for every key head: where its keys are, and the heads first … end − 1 that read them.
+    template <class Body> MANYHEADS_INLINE void each_key_head(Body &&body) const {
+        for (int k = 0; k < key_heads; ++k) body(head(heads + k), k * group, (k + 1) * group);
+    }
 };
 
 }  // namespace manyheads
