@@ -195,4 +195,4 @@ class MeasureProgress:
     left: int
     brackets: Mapping[int, Bracket]
     points: tuple[Point, ...]
-    best: float | None
+    best: int | float | None
