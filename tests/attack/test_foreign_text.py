@@ -77,7 +77,6 @@ class TestLayerFiles:
         "record",
         [
             {},
-            {"weights": 1},
             {"certificate": {}},
             {"certificate": {"verdict": ALL, "items": 1, "relations": 1}},
             {"certificate": {"verdict": "holds", "items": "1", "relations": True}},
