@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from manyheads.bounds.graph_counts import LN2, ln_graphs
 from manyheads.bounds.laws import constraint_positives, freedom_needed, freedom_split
-from manyheads.bounds.lower import log2_labellings
+from manyheads.bounds.lower import log2_labellings, log2_patterns
 from manyheads.bounds.shape import Shape
 from manyheads.errors import InputError
 from manyheads.numbers import check_numbers
@@ -52,8 +52,9 @@ def relations_by_labellings(shape: Shape, *, items: int) -> int:
     Raises:
         InputError: There are fewer than 2 items, or too many.
     """
-    sizes = {"d_model": shape.d_model, "heads": shape.heads, "key_width": shape.key_width, "key_heads": shape.groups}
-    return _relations_within(float(log2_labellings(items=items, **sizes)) * LN2, items)
+    degree = 2 + (shape.latent is not None) + (shape.query_latent is not None)
+    held = log2_patterns(items=items, heads=shape.heads, variables=shape.all_freedom + 1, degree=degree)
+    return _relations_within(float(held) * LN2, items)
 
 
 def _relations_within(room: float, items: int) -> int:
