@@ -93,7 +93,10 @@ def relations_by_freedom(shape: Shape, *, items: int) -> int:
 
 
 def relations_by_paper(shape: Shape, *, items: int, slope: float = RELATION_SLOPE) -> int:
-    """The relations that fit by the paper's law (`laws.paper_key_budget`): m' = D_Q·d_model/(slope·log2 m).
+    """The relations that fit by the paper's law (`laws.paper_key_budget`): m' = D_K·d_model/(slope·log2 m).
+
+    The paper has no shared keys. Half the weights stand for D_K·d_model here: layers with the same weights hold about
+    the same relations, however they share keys (docs/results/shared-keys.md).
 
     Args:
         shape: The query–key channel of the layer.
@@ -107,7 +110,7 @@ def relations_by_paper(shape: Shape, *, items: int, slope: float = RELATION_SLOP
     Raises:
         InputError: There are fewer than 2 items.
     """
-    return min(_pairs(items), math.floor(shape.query_budget * shape.d_model / (slope * math.log2(items))))
+    return min(_pairs(items), math.floor(shape.parameters / (2 * slope * math.log2(items))))
 
 
 def d_model_by_bits(*, items: int, relations: int, key_budget: int, bits: float = 16.0) -> int:

@@ -2,7 +2,8 @@
 
 Parts: max, softmax. All shapes of a size have the same effort: at each width, one attempt from the weights of a wider
 layer that holds (if there is one), and as many further attempts as `Size.attempts` says. No clock is involved, so the
-same seed gives the same row on every machine of a kind.
+same seed gives the same row on every machine of a kind. `--share 1/2` and `--share 2/2` in two processes divide the
+searches between them.
 """
 
 from __future__ import annotations
@@ -69,12 +70,16 @@ class Sharing:
 
 SIZES = (
     Size(64, 16, 24),
-    Size(128, 16, 24),
-    Size(256, 32, 8),
-    Size(64, 16, 12, "softmax", (1,), (4,)),
-    Size(128, 16, 12, "softmax", (1,), (4,)),
-    Size(512, 64, 4, heads=(4,)),
-    Size(1024, 128, 3, heads=(4,)),
+    Size(128, 16, 24, degrees=(1,)),
+    Size(128, 16, 8, degrees=(4,), heads=(8,)),  # 4 heads of full width hold none of these graphs
+    Size(256, 32, 6, degrees=(1,)),
+    Size(64, 16, 6, "softmax", (1,), (4,)),
+    Size(256, 32, 4, degrees=(4,), heads=(8,)),
+    Size(512, 64, 3, degrees=(1,), heads=(4,)),
+    Size(128, 16, 6, "softmax", (1,), (4,)),
+    Size(1024, 128, 2, degrees=(1,), heads=(4,)),
+    Size(512, 64, 2, degrees=(4,), heads=(8,)),
+    Size(1024, 128, 2, degrees=(4,), heads=(8,)),
 )
 
 
@@ -151,15 +156,20 @@ def _try(
     return (found if found.certificate.holds else None), used + found.attempts
 
 
-def missing(parts: tuple[str, ...]) -> Iterator[tuple[Size, int, int, Sharing]]:
-    """The searches without a row: one size after the other, all ways to share keys for a seed before the next seed."""
-    for size in SIZES:
-        for seed in SEEDS:
-            for degree in size.degrees:
-                for sharing in size.sharings:
-                    key = {"rule": size.rule, "items": size.items, "d_model": size.d_model, "degree": degree}
-                    if size.rule in parts and not matching(read_rows(NAME), **key, seed=seed, **vars(sharing)):
-                        yield size, degree, seed, sharing
+def missing(part: int, parts: int, rules: tuple[str, ...]) -> Iterator[tuple[Size, int, int, Sharing]]:
+    """The searches of this share without a row: size by size, all ways to share keys for a seed before the next."""
+    every = [
+        (size, degree, seed, sharing)
+        for size in SIZES
+        for seed in SEEDS
+        for degree in size.degrees
+        for sharing in size.sharings
+        if size.rule in rules
+    ]
+    for size, degree, seed, sharing in every[part::parts]:
+        key = {"rule": size.rule, "items": size.items, "d_model": size.d_model, "degree": degree}
+        if not matching(read_rows(NAME), **key, seed=seed, **vars(sharing)):
+            yield size, degree, seed, sharing
 
 
 def append(row: Row) -> None:
@@ -175,9 +185,10 @@ def append(row: Row) -> None:
 
 
 def measure(settings: Settings) -> None:
-    """Search every size, seed and way to share keys that has no row."""
-    for size, degree, seed, sharing in missing(PARTS if settings.only is None else (settings.only,)):
-        row = search(size, degree, seed, sharing)
+    """Search every size, seed and way to share keys of this share that has no row."""
+    part, parts = (int(number) for number in settings.share.split("/"))
+    for search_of in missing(part - 1, parts, PARTS if settings.only is None else (settings.only,)):
+        row = search(*search_of)
         append(row)
         print(row, flush=True)
     write_rows(f"{NAME}-machine", machine_rows())
