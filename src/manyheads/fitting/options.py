@@ -1,20 +1,23 @@
-"""Options of a fit: the arguments that all functions of this room share, the constants of an attempt, the progress."""
+"""Options of a fit and of an attempt; the values that a fit and a search report: progress, trials, result."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
 import numpy as np
 
+from manyheads.certificate import Certificate
 from manyheads.certificate.precisions import PRECISIONS, Precision
 from manyheads.errors import InputError
 from manyheads.fitting.folding import Map
 from manyheads.identity import normalise_numbers
+from manyheads.layer.layer import Layer
 from manyheads.layer.rules import MAX, SOFTMAX, Rule, rule_named
 from manyheads.problem.problem import ContextLength
+from manyheads.tables import Shown, Summary, counted, data_frame, in_heads, summary
 
 RESTARTS = 12
 FIT_RULES = (MAX, SOFTMAX)
@@ -156,6 +159,41 @@ class ShapeTrial:
         return (self.heads + self.key_heads) * self.key_width
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class FitSearchResult(Shown):
+    """The result of a search.
+
+    Attributes:
+        layer: The best layer that certified, or None.
+        certificate: Its certificate, or None.
+        best: The trial that the layer comes from, or None.
+        trials: Every trial, in the order of their ends.
+        seconds: The duration of the search.
+    """
+
+    layer: Layer | None
+    certificate: Certificate | None
+    best: ShapeTrial | None
+    trials: tuple[ShapeTrial, ...]
+    seconds: float
+
+    def summary(self) -> Summary:
+        """The number of trials, and the certificate of the best layer."""
+        told = None if self.certificate is None else self.certificate.summary()
+        rows = [("verdict", "nothing certified")] if told is None else [("verdict", told.title), *told.rows]
+        trial = self.best
+        best = "no layer" if trial is None else in_heads(trial.heads, trial.key_width, trial.key_heads)
+        return summary(f"search: {best} after {counted(len(self.trials), 'trial')} in {self.seconds:.1f} s", rows)
+
+    def to_frame(self) -> Any:
+        """The trials as a pandas data frame.
+
+        Raises:
+            InputError: pandas is not installed.
+        """
+        return data_frame(asdict(trial) | {"key_budget": trial.key_budget} for trial in self.trials)
+
+
 @dataclass(frozen=True, kw_only=True)
 class FitOptions:
     """The options that `fit`, `grow`, `smallest` and `best_split` share.
@@ -168,6 +206,8 @@ class FitOptions:
         context_length: For SOFTMAX: the number of items in a context, or the least and the greatest number.
         precision: The fit goes on until the certificate holds where PyTorch computes in this number type. "float64"
             asks only for a certificate.
+        latent: The keys of all heads are made from a latent of this width, and the layer is the absorbed form
+            (`layer.LatentKeys`): one key head of this width, queries of rank at most the key width. Only for `fit`.
         map: A linear map of the embedding that is folded into the weights (`folding.linear_map`); "auto": the map that
             suits the embedding (`folding.suitable_map`).
         descent: The constants of an attempt; by default `suitable_descent`.
@@ -186,6 +226,7 @@ class FitOptions:
     rule: Rule = MAX
     context_length: ContextLength = None
     precision: Precision = "float64"
+    latent: int | None = None
     map: Map | Literal["auto"] = "auto"
     descent: Descent | None = None
     workers: int | None = None
@@ -213,7 +254,8 @@ class FitOptions:
 
     def provenance(self) -> dict[str, str | int]:
         """The origin of a layer of these options, for its record."""
-        return {"construction": "fit", "seed": self.seed, "rule": str(self.rule), "map": self.map}
+        latent: dict[str, str | int] = {} if self.latent is None else {"latent": self.latent}
+        return {"construction": "fit", "seed": self.seed, "rule": str(self.rule), "map": self.map} | latent
 
 
 DEFAULT_OPTIONS = FitOptions()
