@@ -283,6 +283,8 @@ def test_shared_keys_are_measured_by_their_weights(store: Store) -> None:
     own = measure(task, heads=[4], **how)
     assert own.threshold == measure(task, heads=[4], key_heads=4, **how).threshold
     assert all(point.key_heads is None for point in own.curve)
+    # runs of 4 heads that share keys are in the same store
+    assert own.threshold == measure(task, heads=[4], **how | {"store": None}).threshold
 
 
 def test_head_counts_that_cannot_share_are_refused_or_left_out() -> None:

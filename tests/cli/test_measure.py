@@ -83,9 +83,16 @@ def test_shared_keys_are_told_with_weights_and_cached_numbers(capsys: pytest.Cap
     assert facts["bits_per_cached_number"] == pytest.approx(cached)
     row = next(line.split() for line in told.splitlines() if line.split()[:1] == [str(facts["heads"])])
     assert row[:4] == [str(facts[name]) for name in ("heads", "key_heads", "weights", "key_budget")]
-    assert main(["results", "--key-budget", str(facts["key_budget"]), "--key-heads", str(facts["key_heads"])]) == 0
-    listed = capsys.readouterr().out.splitlines()
-    assert "keys" in listed[0].split()
+    filters = ["--key-budget", str(facts["key_budget"]), "--key-heads", str(facts["key_heads"])]
+    assert main(["results", *filters]) == 0
+    assert "keys" in capsys.readouterr().out.splitlines()[0].split()
+    assert main(["results", *filters, "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["results"]
+    assert {(row["key_heads"], row["key_budget"]) for row in rows} == {(facts["key_heads"], facts["key_budget"])}
+    held = facts["bits_per_weight"]["log2_graphs"]
+    for row in rows:
+        weights = 8 * (row["heads"] + row["key_heads"]) * row["key_width"]
+        assert row["bits_per_weight"] == pytest.approx(held / weights)
 
 
 def test_one_head_that_never_gets_there_is_impossible_or_not_found(capsys: pytest.CaptureFixture[str]) -> None:
