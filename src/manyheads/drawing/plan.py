@@ -111,8 +111,8 @@ def draw_head_curve(rows: HeadCurve) -> Figure:
         figure, axes = panels(1, 1)
         figure.set_size_inches(8.4, 4.2)
         axis: Axes = axes[0, 0]
-        least = min(rows.law.min(), rows.predicted)
-        top = 1.15 * max(rows.high, 2.5 * least, 1.2 * rows.recommended[1], rows.paper_law)
+        highest = min(rows.advised[np.isfinite(rows.advised)].max(), 2.0 * rows.recommended[1])
+        top = 1.1 * max(rows.high, highest, rows.paper_law)
         axis.axhspan(0, rows.bit_bound, color=VERMILLION, alpha=0.15, linewidth=0)
         axis.axhspan(rows.low, rows.high, color=GREEN, alpha=0.15, linewidth=0, label="predicted D_K*, 9 of 10")
         axis.axhline(rows.predicted, color=GREEN)
