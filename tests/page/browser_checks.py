@@ -128,7 +128,7 @@ def test_a_wrong_pair_is_shown(tab: Tab) -> None:
     tab.wait("pair-answer", "0 → 0 is")
     tab.choose(source=64)
     tab.page.locator("#source").press("Enter")
-    tab.wait("pair-answer", "An item is a whole number from 0 to 63.")
+    tab.wait("pair-answer", "an item is a whole number from 0 to 63.")
     rows = tab.page.locator("#holders td").all_text_contents()
     assert len(rows) == 1
     assert 0 < int(rows[0]) < 64

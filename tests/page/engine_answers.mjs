@@ -2,7 +2,8 @@
 import { readFileSync } from "node:fs";
 import { Engine } from "../../src/manyheads/page/engine.mjs";
 import * as laws from "../../src/manyheads/page/laws.mjs";
-import { runFields, runId, sha256, stepLimit } from "../../src/manyheads/page/run.mjs";
+import { sha256 } from "../../src/manyheads/page/hash.mjs";
+import { runFields, runId, stepLimit } from "../../src/manyheads/page/run.mjs";
 
 const engine = await Engine.load(readFileSync(new URL("../../src/manyheads/page/engine.wasm", import.meta.url)));
 const plain = (layer) => ({ query: [...layer.query], key: [...layer.key], threshold: layer.threshold });
@@ -34,7 +35,7 @@ const answers = {
     const layer = { ...run, query: Float64Array.from(query), key: Float64Array.from(key), threshold };
     const { scores, winners, ...certificate } = engine.certify(layer, problem);
     const { heads } = run;
-    return { ...certificate, scores: [...scores], winners: [...winners], first: engine.headScores(heads, 0, 1) };
+    return { ...certificate, scores: [...scores], winners: [...winners], first: Array.from({ length: heads }, (_, head) => engine.scoreRow(head, 0, run.items)[1]) };
   },
   laws: ({ items, d_model, heads, key_width }) => ({
     needed: laws.freedomNeeded({ items, relations: items, heads }),

@@ -10,9 +10,14 @@ from importlib.metadata import version
 from importlib.resources import files
 
 # A module comes after the modules that it imports.
-PAGE_MODULES = ("laws.mjs", "run.mjs", "pictures.mjs", "sweep.mjs", "app.mjs")
-WORKER_MODULES = ("engine.mjs", "worker.mjs")
-START_WORKER = "const answer = serve((message) => postMessage(message));\nonmessage = (event) => answer(event.data);\n"
+PAGE_MODULES = (
+    "laws.mjs", "hash.mjs", "run.mjs", "pictures.mjs", "sweep.mjs", "view.mjs", "controls.mjs", "prove.mjs", "play.mjs",
+    "own.mjs", "paper.mjs", "app.mjs",
+)  # fmt: skip
+WORKER_MODULES = (
+    "hash.mjs", "graphs.mjs", "tensors.mjs", "matrix.mjs", "attention.mjs", "engine.mjs", "fit.mjs", "worker.mjs",
+)  # fmt: skip
+START_WORKER = "const answer = serve((message, transferred) => postMessage(message, transferred));\nonmessage = (event) => answer(event.data);\n"
 _IMPORT = re.compile(r'^import [^;]* from "\./[a-z]+\.mjs";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=class|const|function|async function)", re.MULTILINE)
 
@@ -32,6 +37,8 @@ def document() -> str:
         "version": escape(version("manyheads")),
         "engine": base64.b64encode(files(__package__).joinpath("engine.wasm").read_bytes()).decode(),
         "worker": joined_modules(WORKER_MODULES, end=START_WORKER),
+        "rows": "",
+        "given": "null",
         "script": joined_modules(PAGE_MODULES),
     }
     return re.sub(r"\{\{([a-z]+)\}\}", lambda match: parts[match[1]], _text("page.html"))

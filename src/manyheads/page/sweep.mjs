@@ -5,14 +5,14 @@ const HEAD_COUNTS = [1, 2, 4, 8];
 const PLACES = [0.4, 0.6, 0.75, 0.9, 1, 1.15, 1.35, 1.6]; // key widths, as parts of the width by the law of freedom
 
 /** The name of a problem: runs with the same name are points of one picture. */
-export function problemName({ items, d_model, context, rule, seed }) {
-  return [items, d_model, context, rule, seed].join(" ");
+export function problemName({ items, d_model, context, rule, seed, graph = "permutation", rows, embedding = rows ?? "gaussian" }) {
+  return [items, d_model, context, rule, seed, graph, embedding].join(" ");
 }
 
 /** The shapes to train: for each head count, key widths around the law's; all widths up to d_model where it has none. */
-export function sweepShapes({ items, d_model }) {
+export function sweepShapes({ items, relations = items, d_model }) {
   return HEAD_COUNTS.flatMap((heads) => {
-    const width = freedomKeyWidth({ items, relations: items, d_model, heads }) ?? d_model;
+    const width = freedomKeyWidth({ items, relations, d_model, heads }) ?? d_model;
     const widths = PLACES.map((part) => Math.max(1, Math.min(64, Math.round(part * width))));
     return [...new Set(widths)].map((key_width) => ({ heads, key_width }));
   });

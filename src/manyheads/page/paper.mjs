@@ -1,0 +1,2 @@
+// The paper: claims with verdicts, and figures from published rows.
+export function startPaper() {}
