@@ -1,7 +1,7 @@
 // The sliders: the problem and the layer that they choose, with the advice about them.
 import { bitsPerWeight, freedomNeeded, freedomSplit, graphBits, headFreedom, paperKeyBudget, PERMUTATION_SLOPE, RELATION_SLOPE } from "./laws.mjs";
 import { runFields, runId, stepLimit } from "./run.mjs";
-import { at, list, shown, state } from "./view.mjs";
+import { at, counted, list, shown, state } from "./view.mjs";
 
 export const CONTROLS = ["items", "d_model", "heads", "key_width", "context", "seed"];
 
@@ -62,9 +62,9 @@ export function showAdvice() {
   const enough = headFreedom({ d_model, key_width }) >= needed;
   const { family } = graphBits(chosenGraph(values));
   list(at("advice"), [
-    ["key budget", `D_K ${heads * key_width}: ${heads} heads of width ${key_width}`],
+    ["key budget", `D_K ${heads * key_width}: ${counted(heads, "head")} of width ${key_width}`],
     ["degrees of freedom", `a head has ${headFreedom({ d_model, key_width })} and needs ${shown(needed, 4)}: ${enough ? "enough" : "too few"}`],
-    ["advice", split ? `${split.heads} heads of width ${split.key_width}: D_K ${split.heads * split.key_width}` : "no number of heads has enough freedom: raise d_model"],
+    ["advice", split ? `${counted(split.heads, "head")} of width ${split.key_width}: D_K ${split.heads * split.key_width}` : "no number of heads has enough freedom: raise d_model"],
     ["the paper's law", `D_K ${shown(paperBudget(values))}`],
     ["bits per weight", `${shown(bitsPerWeight({ d_model, heads, key_width, ...chosenGraph(values) }))} (${family})`],
     ["run", runId(runFields(values))],

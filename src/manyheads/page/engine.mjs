@@ -72,21 +72,21 @@ export class Engine {
     return BigInt.asUintN(64, this.call([words], [], (place) => this.native.seed_key(place, words.length)));
   }
 
-  /** The problem that a seed draws: a permutation over Gaussian rows, equal to the package's. */
-  drawProblem({ items, d_model, problem_seed }) {
+  /** The problem that a seed draws: a permutation over Gaussian rows, equal to the package's; `plain`: by the seed itself. */
+  drawProblem({ items, d_model, problem_seed }, plain = false) {
     const targets = new Int32Array(items);
-    const graphKey = this.seedKey(PURPOSE.graph, problem_seed, items, 1); // 1: the degree
+    const graphKey = plain ? BigInt(problem_seed) : this.seedKey(PURPOSE.graph, problem_seed, items, 1); // 1: the degree
     this.call([], [targets], (place) => this.native.permutation(graphKey, items, place));
     const numbers = BigInt64Array.from([items, ...targets.keys(), ...targets], BigInt);
     const fingerprint = new Sha256().update(numbers).digest().slice(0, 16);
     const starts = Int32Array.from({ length: items + 1 }, (_, i) => i);
-    return { items, d_model, starts, targets, rows: this.gaussianRows(problem_seed, items, d_model), labels: null, fingerprint };
+    return { items, d_model, starts, targets, rows: this.gaussianRows(problem_seed, items, d_model, plain), labels: null, fingerprint };
   }
 
   /** The rows that a seed draws, equal to the package's. */
-  gaussianRows(seed, items, d_model) {
+  gaussianRows(seed, items, d_model, plain = false) {
     const rows = new Float32Array(items * d_model);
-    const key = this.seedKey(PURPOSE.embedding, seed, items, d_model);
+    const key = plain ? BigInt(seed) : this.seedKey(PURPOSE.embedding, seed, items, d_model);
     this.call([], [rows], (place) => this.native.gaussian(key, items, d_model, place));
     return rows;
   }

@@ -115,7 +115,7 @@ function plainLabel(value, place) {
   }
 }
 
-/** The graph of an edge list: { items, relations, starts, targets, labels, name, fingerprint, permutation, loops, degree }. */
+/** The graph of an edge list: { items, relations, starts, targets, labels, name, fingerprint, permutation, regular, loops, degree, heading }. */
 export function readGraph(content, name, most = MOST_OWN_ITEMS) {
   const bytes = content[0] === 0xef && content[1] === 0xbb && content[2] === 0xbf ? content.subarray(3) : content;
   const top = topOf(bytes, name);
@@ -131,7 +131,8 @@ export function readGraph(content, name, most = MOST_OWN_ITEMS) {
   if (known && top.items !== null && top.items !== known.length)
     throw new FileError(`${name} says that it has ${top.items} items, but names ${known.length}.`);
   if (known && new Set(known).size < known.length) throw new FileError(`${name} gives one name to two items.`);
-  if (lines.length && isHeading(lines[0].fields, lines.slice(1).map(({ fields }) => fields), known)) lines = lines.slice(1);
+  const heading = lines.length > 0 && isHeading(lines[0].fields, lines.slice(1).map(({ fields }) => fields), known);
+  if (heading) lines = lines.slice(1);
   if (!lines.length) throw new FileError(`${name} holds no relation.`);
   const numbered = !known && lines.slice(0, 2).some(({ fields }) => fields.every((field) => NUMBER.test(field)));
   const { ends, items, labels } = numbered ? numberedEnds(lines, top.items, name) : labelledEnds(lines, known, name);
@@ -139,7 +140,7 @@ export function readGraph(content, name, most = MOST_OWN_ITEMS) {
     throw new FileError(`${name} says that it has ${top.items} items, but there are ${items} labels.`);
   if (items > most) throw new FileError(`${name} has ${items.toLocaleString("en")} items: the page takes up to ${most}, the package takes more.`);
   if (items < 2) throw new FileError(`${name} has one item: a graph needs two.`);
-  return graphOf(items, ends, labels, { name, lines });
+  return { ...graphOf(items, ends, labels, { name, lines }), heading };
 }
 
 function numberedEnds(lines, stated, name) {

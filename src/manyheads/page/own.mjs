@@ -58,7 +58,7 @@ function usePlay() {
   state.own = { graph, rows: used };
   at("context").max = Math.min(64, graph.items);
   send({ kind: "own", ...state.own });
-  tell(`${graph.name}: ${counted(graph.items, "item")}, ${counted(graph.relations, "relation")}. Train, Fit and Sweep are about this graph now.`);
+  tell(`${graph.name}: ${counted(graph.items, "item")}, ${counted(graph.relations, "relation")}${graph.heading ? "; its first line is taken for a heading" : ""}. Train, Fit and Sweep are about this graph now.`);
   at("problem").textContent = `The items and relations are those of ${graph.name}. The rows are ${used ? `those of ${rows.name}` : "random numbers"}.`;
   at("forget").disabled = false;
   showControls();

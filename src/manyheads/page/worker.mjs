@@ -133,14 +133,15 @@ export function serve(post, wait = pauseOf()) {
     const { layer, record } = opened;
     const items = record?.certificate?.items;
     if (!Number.isInteger(items) || items < 2 || items > MOST_LAYER_ITEMS) return opened;
-    for (let seed = 0; seed < SEEDS && !opened.rows; seed++) {
-      const rows = engine.gaussianRows(seed, items, layer.d_model);
-      if (rowsFingerprint(rows, items, layer.d_model) === record.embedding)
-        opened.rows = { items, d_model: layer.d_model, rows, name: `gaussian:${layer.d_model}, seed ${seed}`, fingerprint: record.embedding };
-      const problem = engine.drawProblem({ items, d_model: 1, problem_seed: seed });
-      if (problem.fingerprint === record.graph && !opened.graph)
-        opened.graph = { ...problem, relations: items, name: `permutation:${items}, seed ${seed}`, permutation: true, regular: true, degree: 1, loops: false };
-    }
+    for (let seed = 0; seed < SEEDS; seed++)
+      for (const word of ["", "run "]) { // a command draws by its seeds themselves, a run by keys that it makes of its seed
+        const problem = engine.drawProblem({ items, d_model: layer.d_model, problem_seed: seed }, word === "");
+        const from = (name) => `${name}, ${word}seed ${seed}`;
+        if (!opened.rows && rowsFingerprint(problem.rows, items, layer.d_model) === record.embedding)
+          opened.rows = { items, d_model: layer.d_model, rows: problem.rows, name: from(`gaussian:${layer.d_model}`), fingerprint: record.embedding };
+        if (!opened.graph && problem.fingerprint === record.graph)
+          opened.graph = { ...problem, relations: items, name: from(`permutation:${items}`), permutation: true, regular: true, degree: 1, loops: false };
+      }
     return opened;
   }
 
