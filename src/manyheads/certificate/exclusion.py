@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from manyheads.certificate import certify, described
 from manyheads.certificate.exclusion_proof import Exclusion, correction_share
-from manyheads.certificate.exclusion_search import Search
+from manyheads.certificate.exclusion_search import ExclusionSearch
 from manyheads.certificate.few_pairs import few_pairs, few_pairs_prove, twin_pairs
 from manyheads.errors import require_type
 from manyheads.machine import cores
@@ -67,7 +67,7 @@ def exclude(
         reason = "one head: impossible at every width, proved by two items with the same row and different relations"
         return Exclusion("excluded", reason, problem.items, problem.relations, problem.d_model, 0, 0.0, twins, 0.0)
     with ThreadPoolExecutor(workers or cores()) as pool:
-        search = Search(problem, pool)
+        search = ExclusionSearch(problem, pool)
 
         def sizes() -> tuple[int, int, int, int, float]:
             seconds = time.monotonic() - started

@@ -45,7 +45,7 @@ Step = tuple[Float64[ndarray, "rank rank"], float]  # of the form and of the thr
 
 
 @dataclass(eq=False)
-class Search:
+class ExclusionSearch:
     """Newton's method on the total loss. Rows are in an orthonormal basis Q of the embedding's columns, times √m."""
 
     problem: Problem
