@@ -86,7 +86,8 @@ def layer_page(
     labels = [names for names in (graph and graph.labels, layer.labels, embedding.names) if names]
     labels = [names for names in labels if len(names) == embedding.items]
     named = replace(layer, labels=labels[0] if labels else None)
-    content = {"layer.safetensors": pack_layer(named, provenance=None, embedding=embedding.rows)}
+    file = name if name.endswith(".safetensors") else "layer.safetensors"
+    content = {file: pack_layer(named, provenance=None, embedding=embedding.rows)}
     proved = None
     if graph is not None:
         record = layer.record

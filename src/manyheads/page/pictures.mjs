@@ -22,6 +22,15 @@ export function ticks(low, high, count = 5) {
   return found;
 }
 
+/** Powers of ten within a range, with 2 and 5 times them where they are few. */
+export function logTicks(low, high) {
+  const found = [];
+  for (let power = Math.floor(Math.log10(low)); 10 ** power <= high; power++) for (const n of [1, 2, 5]) found.push(Number((n * 10 ** power).toPrecision(1)));
+  const inside = found.filter((value) => value >= low && value <= high);
+  const tens = inside.filter((value) => Number.isInteger(Math.log10(value)));
+  return tens.length > 3 ? tens : inside;
+}
+
 /** The path of a mark around a point. */
 function markPath(kind, x, y, r = 4.5) {
   const shapes = {
@@ -36,19 +45,26 @@ function markPath(kind, x, y, r = 4.5) {
 }
 
 /**
- * Draw curves into `place`. A series is { name, points: [[x, y, words]], mark }; a law is { name, x } or { name, y }.
+ * Draw curves into `place`. A series is { name, points: [[x, y, words, chosen]], mark }; a law is { name, x } or { name, y }.
+ *
+ * `chosen` is called where the reader points at a mark or goes to it by the keyboard. An axis with `log` has logarithms.
  */
-export function drawCurves(place, { series, laws = [], x, y, label }) {
+export function drawCurves(place, { series, laws = [], x, y, label, lines = true }) {
   const width = Math.max(280, Math.min(900, place.clientWidth)); // so that text has its own size on every screen
   const [height, left, bottom, top, right] = [width < 480 ? 240 : 320, 52, 42, 14, 14];
-  const across = (value) => left + ((value - x.low) / (x.high - x.low || 1)) * (width - left - right);
-  const up = (value) => height - bottom - ((value - y.low) / (y.high - y.low || 1)) * (height - bottom - top);
-  const svg = element("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });
-  for (const value of ticks(x.low, x.high, width < 480 ? 4 : 8)) {
+  const part = (axis) => {
+    const on = axis.log ? Math.log : (number) => number;
+    return (value) => (on(value) - on(axis.low)) / (on(axis.high) - on(axis.low) || 1);
+  };
+  const [partX, partY] = [part(x), part(y)];
+  const across = (value) => left + partX(value) * (width - left - right);
+  const up = (value) => height - bottom - partY(value) * (height - bottom - top);
+  const svg = element("svg", { viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": label });
+  for (const value of (x.log ? logTicks : ticks)(x.low, x.high, width < 480 ? 4 : 8)) {
     svg.append(element("line", { x1: across(value), x2: across(value), y1: up(y.low), y2: up(y.high), class: "grid" }));
     svg.append(element("text", { x: across(value), y: height - bottom + 16, class: "tick", "text-anchor": "middle" }, String(value)));
   }
-  for (const value of ticks(y.low, y.high)) {
+  for (const value of (y.log ? logTicks : ticks)(y.low, y.high, 5)) {
     svg.append(element("line", { x1: left, x2: width - right, y1: up(value), y2: up(value), class: "grid" }));
     svg.append(element("text", { x: left - 6, y: up(value) + 4, class: "tick", "text-anchor": "end" }, String(value)));
   }
@@ -71,10 +87,18 @@ export function drawCurves(place, { series, laws = [], x, y, label }) {
   for (const one of series) {
     const group = element("g", { class: `series colour-${one.colour % 6}` });
     const sorted = [...one.points].sort((a, b) => a[0] - b[0]);
-    if (sorted.length > 1) group.append(element("polyline", { points: sorted.map(([a, b]) => `${across(a)},${up(b)}`).join(" ") }));
+    if (lines && sorted.length > 1) group.append(element("polyline", { points: sorted.map(([a, b]) => `${across(a)},${up(b)}`).join(" ") }));
     if (one.mark)
-      for (const [a, b, words] of sorted)
-        group.append(element("path", { d: markPath(one.mark, across(a), up(b)), class: `mark ${one.mark}` }, element("title", {}, words)));
+      for (const [a, b, words, chosen] of sorted) {
+        const mark = element("path", { d: markPath(one.mark, across(a), up(b)), class: `mark ${one.mark}` }, element("title", {}, words));
+        if (chosen) {
+          mark.setAttribute("tabindex", 0);
+          mark.setAttribute("role", "img");
+          mark.setAttribute("aria-label", words);
+          for (const event of ["pointerenter", "focus", "click"]) mark.addEventListener(event, chosen);
+        }
+        group.append(mark);
+      }
     svg.append(group);
   }
   const keys = series.filter((one) => one.mark).map((one) => {
