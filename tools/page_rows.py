@@ -123,7 +123,7 @@ def page_data() -> dict[str, object]:
         for one in verdicts(names, rows, scale)
     ]
     figures = [figure(name, rows, scale, groups) for name in dict.fromkeys(names)]
-    return {"source": source(), "claims": claims, "figures": [*figures, *floor_figures()], "groups": groups.rows}
+    return {"source": source(), "claims": claims, "figures": [*figures, *floor_figures(rows, scale)], "groups": groups.rows}
 
 
 def figure(name: str, rows: Rows, scale: Scale, groups: Groups) -> dict[str, object]:
@@ -171,30 +171,41 @@ def run_points(name: str, axes: Axes, rows: Rows, scale: Scale, groups: Groups) 
     return [[*place, rounded(fmean(one[1] for one in runs)), groups.place(axes.y, runs)] for place, runs in found.items()]
 
 
-def floor_figures() -> list[dict[str, object]]:
-    """The smallest certified key budgets beside the laws, and bits per weight of certified layers."""
+def floor_figures(rows: Rows, scale: Scale) -> list[dict[str, object]]:
+    """The smallest certified key budgets beside the trained D_K*, and the bits per weight of both."""
     with (DATA / FLOOR).open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
-    problems: dict[tuple[int, int, int], list[dict[str, str]]] = {}
-    for row in rows:
-        problems.setdefault((int(row["items"]), int(row["d_model"]), int(row["degree"])), []).append(row)
+        found = list(csv.DictReader(file))
+    seeds: dict[tuple[int, int, int], list[dict[str, str]]] = {}
+    for row in found:
+        seeds.setdefault((int(row["items"]), int(row["d_model"]), int(row["degree"])), []).append(row)
+    layers: list[tuple[str, tuple[int, int, int], float, str]] = []
+    for problem, runs in seeds.items():
+        budget = median(int(row["key_budget"]) for row in runs)
+        each = "; ".join(f"seed {row['seed']}: D_K {row['key_budget']}, {row['heads']} × {row['key_width']}" for row in runs)
+        items, d_model, degree = problem
+        sizes = f"{items} items, degree {degree}, d_model {d_model}"
+        layers.append(("certified", problem, budget, f"{sizes}: certified at D_K {budget:g} in the median; {each}"))
+    for point in [*exhibit_points("fig3", rows, scale), *exhibit_points("fig12", rows, scale)]:
+        sizes_of = (int(_number(point[name])) for name in ("items", "d_model", "degree"))
+        items, d_model, degree = sizes_of
+        layers.append(("trained", (items, d_model, degree), _number(point["key_budget"]), threshold_words(point)))
     budgets: list[list[object]] = []
     bits: list[list[object]] = []
-    for (items, d_model, degree), seeds in problems.items():
-        budget = median(int(row["key_budget"]) for row in seeds)
-        x = items * degree * math.log2(items) / d_model
+    for series, (items, d_model, degree), budget, words in layers:
         family = f"permutation:{items}" if degree == 1 else f"regular:{items}:{degree}"
         value = bits_per_weight(family, weights=max(1, round(2 * d_model * budget))).value
-        each = "; ".join(f"seed {row['seed']}: D_K {row['key_budget']}, {row['heads']} × {row['key_width']}" for row in seeds)
-        words = f"{items} items, degree {degree}, d_model {d_model}: certified at D_K {budget:g} in the median; {each}"
-        budgets.append(["", str(d_model), rounded(x), budget, None, words])
-        bits.append(["", str(d_model), rounded(items / d_model), rounded(value), None, f"{words}; {value:.2f} bits per weight"])
-    caption = "The smallest key budget at which the compact compiler found a layer that is certified over all pairs: an upper bound on the floor."
+        x = items * degree * math.log2(items) / d_model
+        budgets.append(["", series, rounded(x), budget, None, words])
+        bits.append(["", series, rounded(items / d_model), rounded(value), None, f"{words}; {value:.2f} bits per weight"])
+    floor = "Certified: the smallest key budget at which the compact compiler found a layer that is proved over all pairs, an upper bound on the floor."
+    trained = "Trained: D_K* of the paper's protocol, at which training reaches a mean F1 of 0.99."
+    weights = "log2 of the number of graphs of the kind over the weights of W_Q and W_K."
+    same = {"log": "xy", "series": "layers"}
     return [
-        {"name": "floor", "title": "The floor: certified layers", "caption": caption, "words": _LAW.words[:1] + ("certified D_K",), "log": "xy",
-         "series": "d_model", "points": budgets},
-        {"name": "bits", "title": "Bits per weight of certified layers", "words": ("items / d_model", "bits per weight"), "log": "x", "series": "d_model", "points": bits,
-         "caption": "log2 of the number of graphs of the kind over the weights of W_Q and W_K, at the certified key budget."},
+        {"name": "floor", "title": "The floor: certified and trained layers", "caption": f"{floor} {trained}",
+         "words": (_LAW.words[0], "key budget D_K"), "points": budgets} | same,
+        {"name": "bits", "title": "Bits per weight of certified and trained layers", "caption": f"{weights} {floor} {trained}",
+         "words": ("items / d_model", "bits per weight"), "points": bits} | same,
     ]  # fmt: skip
 
 

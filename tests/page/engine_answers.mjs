@@ -1,13 +1,50 @@
 // Answers the questions on standard input, one JSON list, by the modules of the page; a test compares them with the package.
 import { readFileSync } from "node:fs";
 import { Engine } from "../../src/manyheads/page/engine.mjs";
+import { FileError, readGraph } from "../../src/manyheads/page/graphs.mjs";
+import { fitLayer } from "../../src/manyheads/page/fit.mjs";
 import * as laws from "../../src/manyheads/page/laws.mjs";
 import { sha256 } from "../../src/manyheads/page/hash.mjs";
 import { runFields, runId, stepLimit } from "../../src/manyheads/page/run.mjs";
+import { packLayer, readEmbedding, readLayer, readNpy, readTensors } from "../../src/manyheads/page/tensors.mjs";
 
 const engine = await Engine.load(readFileSync(new URL("../../src/manyheads/page/engine.wasm", import.meta.url)));
 const plain = (layer) => ({ query: [...layer.query], key: [...layer.key], threshold: layer.threshold });
+const bytes = (text) => new Uint8Array(Buffer.from(text, "base64"));
+/** The value of `read`, or the sentence with which a file is refused; any other error ends the program. */
+function refusal(read) {
+  try {
+    return read();
+  } catch (error) {
+    if (!(error instanceof FileError)) throw error;
+    return { refused: error.message };
+  }
+}
 const answers = {
+  graph: ({ name, content, most }) => refusal(() => {
+    const { starts, targets, ...graph } = readGraph(bytes(content), name, most);
+    return { ...graph, starts: [...starts], targets: [...targets] };
+  }),
+  file: ({ name, content }) => refusal(() => {
+    if (name.endsWith(".npy")) return { rows: [...readNpy(bytes(content), name).rows] };
+    const file = readTensors(bytes(content), name);
+    if (file.metadata.format !== "manyheads layer") return { rows: [...readEmbedding(file).rows] };
+    const { layer, labels, record, rows } = readLayer(file);
+    return { ...layer, ...plain(layer), labels, record, rows: rows && [...rows.rows] };
+  }),
+  pack({ content, labels, graph }) {
+    const { layer, rows } = readLayer(readTensors(bytes(content), "layer"));
+    const { starts, targets } = graph;
+    const problem = { items: rows.items, d_model: rows.d_model, rows: rows.rows, labels, fingerprint: graph.fingerprint, starts: Int32Array.from(starts), targets: Int32Array.from(targets) };
+    const certificate = engine.certify(layer, problem);
+    return Buffer.from(packLayer({ layer, problem, certificate, provenance: { seed: 3 }, software: "a test" })).toString("base64");
+  },
+  async fit({ run, seed }) {
+    const told = [];
+    const problem = engine.drawProblem(runFields(run));
+    const { layer, certificate, attempts, steps } = await fitLayer(engine, run, problem, { seed, tell: ({ step, wrong }) => told.push([step, wrong]) });
+    return { ...plain(layer), verdict: certificate.verdict, margin: certificate.margin, attempts, steps, told };
+  },
   fields: (run) => ({ fields: runFields(run), id: runId(runFields(run)) }),
   steps: ({ items, d_model, rule }) => stepLimit(items, d_model, rule),
   hash: (text) => sha256(new TextEncoder().encode(text)),
@@ -45,6 +82,9 @@ const answers = {
     paper: laws.paperKeyBudget({ items, relations: items, d_model }),
     bits: laws.bitsPerWeight({ items, d_model, heads, key_width }),
   }),
+  bits: (graph) => laws.graphBits(graph).bits,
 };
 const questions = JSON.parse(readFileSync(0, "utf8"));
-process.stdout.write(JSON.stringify(questions.map(([name, argument]) => answers[name](argument))));
+const found = [];
+for (const [name, argument] of questions) found.push(await answers[name](argument));
+process.stdout.write(JSON.stringify(found));

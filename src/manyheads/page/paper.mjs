@@ -64,7 +64,7 @@ function showPanel() {
   const within = figure.points.filter(([one]) => !one || one === panel);
   const names = [...new Set(within.map(([, series]) => series))].sort((one, other) => Number(one) - Number(other) || one.localeCompare(other));
   const kept = at("paper-series").value;
-  const options = ["", ...names].map((name) => element("option", { value: name }, name ? `${figure.series.replace("_", " ")} ${name}` : "all"));
+  const options = ["", ...names].map((name) => element("option", { value: name }, name ? `${figure.series} ${name}` : "all"));
   at("paper-series").replaceChildren(...options);
   at("paper-series").value = names.includes(kept) ? kept : "";
   at("paper-runs").replaceChildren();
@@ -78,7 +78,7 @@ function showPanel() {
   const drawn = points.filter((point) => value(point).every((number, n) => !figure.log.includes("xy"[n]) || number > 0));
   if (!drawn.length) return at("paper-picture").replaceChildren();
   const series = names.map((name, n) => ({
-    name: `${figure.series.replace("_", " ")} ${name}`, mark: MARKS[n % MARKS.length], colour: n,
+    name: `${figure.series} ${name}`, mark: MARKS[n % MARKS.length], colour: n,
     points: drawn.filter(([, one]) => one === name).map((point) => [point[2], point[3], pointWords(figure, point), () => showRuns(figure, point)]),
   })).filter((one) => one.points.length);
   drawCurves(at("paper-picture"), {
@@ -89,7 +89,7 @@ function showPanel() {
 }
 
 function pointWords(figure, [panel, series, x, y, , words]) {
-  return words ?? `${panel ? `${panel}; ` : ""}${figure.series.replace("_", " ")} ${series}, ${figure.words[0]} ${shown(x, 4)}: ${figure.words[1]} ${shown(y, 4)}`;
+  return words ?? `${panel ? `${panel}; ` : ""}${figure.series} ${series}, ${figure.words[0]} ${shown(x, 4)}: ${figure.words[1]} ${shown(y, 4)}`;
 }
 
 /** The runs behind a point. */
