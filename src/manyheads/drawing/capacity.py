@@ -58,9 +58,11 @@ def draw_capacity(capacity: Capacity) -> Figure:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set_xlim(left=0)
         axes.set_ylim(top=1.02)
-        axes.set_xlabel("key budget $D_K$ = heads · key width")
+        counted = "heads" if capacity.key_heads is None else "key heads"
+        axes.set_xlabel(f"key budget $D_K$ = {counted} · key width")
         axes.set_ylabel("share of seeds that recover every pair" if capacity.goal.exact else "mean test micro-F1")
         title = f"{task.items} items, $d_{{model}}$ = {task.d_model}, {drawn_text(task.label)}, rule {capacity.rule}"
+        title += "" if capacity.key_heads is None else f", key heads {drawn_text(str(capacity.key_heads))}"
         axes.set_title(title, pad=18)
         axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
     return figure
@@ -88,12 +90,14 @@ def _threshold(axes: Axes, capacity: Capacity) -> None:
 
 def _laws(axes: Axes, capacity: Capacity) -> None:
     items, relations, d_model = capacity.task.items, capacity.task.relations, capacity.task.d_model
-    widths = {
-        h: freedom_key_width(items=items, relations=relations, d_model=d_model, heads=h)
-        for h in {p.heads for p in capacity.curve}
-    }
-    freedom = min((heads * width for heads, width in widths.items() if width is not None), default=None)
-    paper = float(paper_key_budget(items=items, relations=relations, d_model=d_model, slope=capacity.task.slope))
+    sizes = {"items": items, "relations": relations, "d_model": d_model}
+    predicted = []  # weights over d_model, and D_K, for each head count
+    for heads, groups in {(point.heads, point.groups) for point in capacity.curve}:
+        width = freedom_key_width(**sizes, heads=heads, key_heads=groups)
+        predicted += [] if width is None else [((heads + groups) * width, groups * width)]
+    freedom = None if not predicted else min(predicted)[1]
+    # the paper's law is about heads with keys of their own
+    paper = None if capacity.key_heads else float(paper_key_budget(**sizes, slope=capacity.task.slope))
     for name, budget in (("degrees of freedom", freedom), ("the paper's law", paper)):
         if budget is not None:
             axes.axvline(budget, color=GREY, linestyle="--", linewidth=1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from statistics import fmean
@@ -250,10 +250,10 @@ def _added(add: Capacity | Sequence[Capacity] | Path | str) -> tuple[StoredProbl
         raise InputError("add is a capacity that `measure` returned, a list of them, or the file of a store")
     found = tuple(StoredProblem(one.fields, one.threshold, one.seeds, one.runs) for one in given)
     for one in found:
-        if one.measured is None or one.fields["rule"] != MAX.name:
+        if one.measured is None or one.fields["rule"] != MAX.name or one.threshold.key_heads is not None:
             raise InputError(
                 f"a capacity with {one.fields['items']} items cannot be added: it needs a key budget that works, a "
-                "graph of a kind such as permutation:64, and the rule max"
+                "graph of a kind such as permutation:64, the rule max, and keys that no heads share"
             )
     return found
 
@@ -272,5 +272,5 @@ def problem_record(problem: StoredProblem) -> dict[str, object]:
     names = ("items", "d_model", "graph", "degree", "rule")
     sizes = {name: problem.fields[name] for name in names if name in problem.fields}
     law = {"relations": at.relations, "x": at.relations * math.log2(at.items) / at.d_model}
-    found = asdict(problem.threshold) | {"key_width": problem.threshold.key_width}
+    found = problem.threshold.facts | {"key_width": problem.threshold.key_width}
     return sizes | law | {"compression": at.items / at.d_model} | found

@@ -164,7 +164,8 @@ def problems_of(path: Path) -> list[StoredProblem]:
     """
     with Store.read(path) as store:
         found = stored_problems(store.records(), Goal())
-    works = [one for one in found if one.measured is not None and one.fields["rule"] == MAX.name]
+    alike = [one for one in found if one.fields["rule"] == MAX.name and one.threshold.key_heads is None]
+    works = [one for one in alike if one.measured is not None]
     if not works:
         raise InputError(f"{path} has no capacity to draw: see `manyheads results --capacity --store {path}`")
     return works

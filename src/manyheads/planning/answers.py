@@ -27,6 +27,7 @@ from manyheads.planning.advice import BITS, check_counts
 from manyheads.planning.guarantee import one_each_objection
 from manyheads.planning.layer_plan import Plan
 from manyheads.planning.model_audit import Audit
+from manyheads.planning.sharing import LayerCost, layer_cost
 from manyheads.problem.graph_kinds import PERMUTATION_SLOPE, RELATION_SLOPE
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class RelationsThatFit:
         unconditional_beyond: The same for any real weights; None for softmax, whose scores are no polynomials.
         likely: The degrees-of-freedom law, an estimate for rows like random ones.
         bits_per_weight: Of a layer that holds a graph with `likely` relations.
+        cost: Weights, cached numbers and degrees of freedom, and what shared keys lose by measured prices.
         paper_law: The paper's law for graphs that are no permutations, solved for the relations.
         guaranteed: Relations with a proof; None if there is no proof.
         guaranteed_by_heads: Whether the proof has one relation for each head; otherwise it has one for each dimension
@@ -59,6 +61,7 @@ class RelationsThatFit:
     unconditional_beyond: int | None
     likely: int
     bits_per_weight: BitsPerWeight
+    cost: LayerCost
     paper_law: int
     guaranteed: int | None
     guaranteed_by_heads: bool
@@ -124,6 +127,8 @@ def relations_that_fit(
     # The proof has one head of width 1 for each relation. Query heads that share a key head need a dimension of its
     # keys each.
     one_each = shape.groups * min(shape.heads // shape.groups, shape.key_width)
+    if shape.latent is not None:  # a dimension of the latent for each relation
+        one_each = min(shape.heads, shape.latent)
     objection = one_each_objection(shape.d_model, rule=rule, embedding=embedding)
     rule, likely = rule_named(rule), relations_by_freedom(shape, items=items)
     return RelationsThatFit(
@@ -134,6 +139,7 @@ def relations_that_fit(
         unconditional_beyond=relations_by_labellings(shape, items=items) if rule is MAX else None,
         likely=likely,
         bits_per_weight=bits_per_weight(f"random:{items}:{likely}", weights=shape.parameters),
+        cost=layer_cost(shape, items=items),
         paper_law=relations_by_paper(shape, items=items, slope=RELATION_SLOPE),
         guaranteed=min(one_each, items * (items - 1)) if objection is None else None,
         guaranteed_by_heads=one_each == shape.heads,
