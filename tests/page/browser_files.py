@@ -87,7 +87,7 @@ def test_rows_of_a_file_are_trained_on(tab: Tab) -> None:
     assert tab.page.locator("#d_model").is_disabled()
     protocol = Protocol(steps=step_limit(items=24, d_model=10))
     run = Run(Task(graph, rows, context=16), heads=4, key_width=5, seed=0, protocol=protocol)
-    tab.page.wait_for_function(f"document.getElementById('advice').textContent.includes('{run.id}')")
+    tab.wait("advice", run.id)
     outcome = train(run)
     assert f"{outcome.stopped} after {outcome.steps} steps" in tab.train()
     tab.page.click("#sweep")

@@ -20,6 +20,8 @@ function refusal(read) {
     return { refused: error.message };
   }
 }
+/** The largest divisor of a number that is smaller than it, or 1. */
+const shared = (heads) => Array.from({ length: Math.max(1, heads >> 1) }, (_, n) => n + 1).findLast((count) => heads % count === 0);
 const answers = {
   graph: ({ name, content, most }) => refusal(() => {
     const { starts, targets, ...graph } = readGraph(bytes(content), name, most);
@@ -76,8 +78,10 @@ const answers = {
   },
   laws: ({ items, d_model, heads, key_width }) => ({
     needed: laws.freedomNeeded({ items, relations: items, heads }),
-    freedom: laws.headFreedom({ d_model, key_width }),
+    freedom: laws.headFreedom({ d_model, heads, key_width }),
     width: laws.freedomKeyWidth({ items, relations: items, d_model, heads }),
+    shared_freedom: laws.headFreedom({ d_model, heads, key_heads: shared(heads), key_width }),
+    shared_width: laws.freedomKeyWidth({ items, relations: items, d_model, heads, key_heads: shared(heads) }),
     split: laws.freedomSplit({ items, relations: items, d_model, most: 64 }),
     paper: laws.paperKeyBudget({ items, relations: items, d_model }),
     bits: laws.bitsPerWeight({ items, d_model, heads, key_width }),

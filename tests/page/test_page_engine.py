@@ -26,6 +26,7 @@ RUNS: list[dict[str, Any]] = [
     {"items": 64, "d_model": 16, "heads": 4, "key_width": 5, "context": 16, "seed": 0, "rule": "max", "steps": 20_000},
     {"items": 24, "d_model": 7, "heads": 1, "key_width": 6, "context": 9, "seed": 3, "rule": "max", "steps": 1_500},
     {"items": 40, "d_model": 9, "heads": 3, "key_width": 4, "context": 8, "seed": 2**40, "rule": "softmax", "steps": 9},
+    {"items": 32, "d_model": 12, "heads": 6, "key_heads": 2, "key_width": 5, "context": 16, "seed": 4, "rule": "max", "steps": 700},
     {"items": 300, "d_model": 150, "heads": 2, "key_width": 3, "context": 16, "seed": 7, "rule": "max", "steps": 600},
 ]  # fmt: skip
 
@@ -157,8 +158,11 @@ def test_laws_are_those_of_the_package() -> None:
         items, d_model, heads, key_width = (point[name] for name in names)
         size = {"items": items, "relations": items}
         assert answer["needed"] == pytest.approx(float(freedom_needed(**size, heads=heads)), rel=1e-9)
-        assert answer["freedom"] == Shape(d_model=d_model, heads=heads, key_width=key_width).freedom
-        assert answer["width"] == freedom_key_width(**size, d_model=d_model, heads=heads)
+        shared = max(divisor for divisor in range(1, max(1, heads // 2) + 1) if heads % divisor == 0)
+        for key_heads, freedom, width in ((heads, "freedom", "width"), (shared, "shared_freedom", "shared_width")):
+            shape = Shape(d_model=d_model, heads=heads, key_width=key_width, key_heads=key_heads)
+            assert answer[freedom] == pytest.approx(shape.freedom, rel=1e-12)
+            assert answer[width] == freedom_key_width(**size, d_model=d_model, heads=heads, key_heads=key_heads)
         split = freedom_split(**size, d_model=d_model, heads=range(1, 65))
         assert answer["split"] == (split and {"heads": split[0], "key_width": split[1]})
         assert answer["paper"] == pytest.approx(float(paper_key_budget(**size, d_model=d_model, slope=1.19)), rel=1e-12)

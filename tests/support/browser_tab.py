@@ -27,7 +27,7 @@ class Tab:
         self.wait("status", "Ready")
 
     def wait(self, name: str, text: str) -> str:
-        self.page.locator(f"#{name}", has_text=text).wait_for(timeout=LONG)
+        self.page.locator(f"#{name}", has_text=text).wait_for(timeout=LONG, state="attached")
         return self.text(name)
 
     def text(self, name: str) -> str:
@@ -47,7 +47,8 @@ class Tab:
         self.page.set_input_files(
             "#files", [{"name": name, "mimeType": "text/csv", "buffer": content} for name, content in files]
         )
-        self.page.wait_for_function("!['', 'The files are being read.'].includes(document.getElementById('own-status').textContent)")
+        while self.text("own-status") in ("", "The files are being read."):
+            self.page.wait_for_timeout(20)
         return self.text("own-status")
 
     def facts(self, name: str) -> dict[str, str]:

@@ -32,6 +32,7 @@ def page_run(values: dict[str, Any]) -> Run:
     return Run(
         Task(f"permutation:{values['items']}", f"gaussian:{values['d_model']}", context=values["context"]),
         heads=values["heads"],
+        key_heads=values.get("key_heads"),
         key_width=values["key_width"],
         seed=values["seed"],
         rule=rule_named(values["rule"]),

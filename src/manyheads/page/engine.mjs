@@ -4,7 +4,7 @@ import { Sha256 } from "./hash.mjs";
 const STOPS = ["converged", "limit", "diverged", "running"];
 const PURPOSE = { graph: 1, embedding: 2, contexts: 3, weights: 5 }; // Purpose of src/manyheads/training/task.py
 const SETTINGS = [
-  "items", "d_model", "heads", "key_width", "context", "softmax", "balanced", "positive_weight", "target_rate",
+  "items", "d_model", "heads", "key_heads", "key_width", "context", "softmax", "balanced", "positive_weight", "target_rate",
   "sharpness", "learning_rate", "weight_decay", "beta1", "beta2", "epsilon", "steps", "validate_every",
   "validation_contexts", "test_contexts", "stop_above", "patience",
 ];
@@ -92,17 +92,18 @@ export class Engine {
   }
 
   /** The first query and key weights of a run, in float64. */
-  firstWeights({ seed, heads, d_model, key_width, initial_scale }) {
-    const size = heads * d_model * key_width;
-    const numbers = new Float64Array(2 * size);
-    const key = this.seedKey(PURPOSE.weights, seed, heads, d_model, key_width);
-    this.call([], [numbers], (place) => this.native.normals(key, 2 * size, initial_scale, place));
-    return { query: numbers.slice(0, size), key: numbers.slice(size) };
+  firstWeights({ seed, heads, key_heads, d_model, key_width, initial_scale }) {
+    const head = d_model * key_width;
+    const shared = key_heads === undefined ? [] : [key_heads];
+    const key = this.seedKey(PURPOSE.weights, seed, heads, d_model, key_width, ...shared);
+    const numbers = this.normals(key, (heads + (key_heads ?? heads)) * head, initial_scale);
+    return { query: numbers.slice(0, heads * head), key: numbers.slice(heads * head) };
   }
 
   /** Begin a run. `fields` are the fields of a Run as the package has them. */
   begin(fields, problem) {
     const settings = {
+      key_heads: fields.heads,
       ...fields,
       softmax: fields.rule === "softmax" ? 1 : 0,
       balanced: fields.positive_weight === "balanced" ? 1 : 0,
@@ -139,10 +140,10 @@ export class Engine {
 
   /** The weights of the run as a layer. */
   layer() {
-    const { heads, d_model, key_width, rule } = this.fields;
-    const [query, key] = [0, 0].map(() => new Float64Array(heads * d_model * key_width));
+    const { heads, key_heads = heads, d_model, key_width, rule } = this.fields;
+    const [query, key] = [heads, key_heads].map((count) => new Float64Array(count * d_model * key_width));
     const threshold = this.call([], [query, key], (q, k) => this.native.weights(q, k));
-    return { heads, key_heads: heads, d_model, key_width, rule, query, key, threshold };
+    return { heads, key_heads, d_model, key_width, rule, query, key, threshold };
   }
 
   /** Open a layer over rows: `scoreRow` and `certify` are about it. */

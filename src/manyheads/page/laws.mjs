@@ -49,17 +49,17 @@ export function freedomNeeded({ items, relations, heads }) {
   return items ** 2 * constraintShare(relations / (heads * items ** 2));
 }
 
-/** The degrees of freedom of one head of this width. */
-export function headFreedom({ d_model, key_width }) {
+/** The degrees of freedom of one head of this width; of heads that share keys, in the mean. */
+export function headFreedom({ d_model, heads = 1, key_heads = heads, key_width }) {
   const rank = Math.min(key_width, d_model);
-  return 2 * d_model * rank - rank ** 2;
+  return ((heads + key_heads) * d_model * rank - key_heads * rank ** 2) / heads;
 }
 
 /** The smallest key width with which each head has the freedom that its share of the relations needs, or null. */
-export function freedomKeyWidth({ items, relations, d_model, heads }) {
+export function freedomKeyWidth({ items, relations, d_model, heads, key_heads = heads }) {
   const needed = freedomNeeded({ items, relations, heads });
   for (let key_width = 1; key_width <= d_model; key_width++)
-    if (headFreedom({ d_model, key_width }) >= needed) return key_width;
+    if (headFreedom({ d_model, heads, key_heads, key_width }) >= needed) return key_width;
   return null;
 }
 

@@ -31,7 +31,7 @@ function showCurve() {
     mark: MARKS[headMark(heads)],
     colour: headMark(heads),
     points: runs.filter((run) => run.heads === heads)
-      .map((run) => [run.heads * run.key_width, run.micro_f1, `${heads} × ${run.key_width}: F1 ${run.micro_f1.toFixed(4)}, run ${run.id}`]),
+      .map((run) => [run.key_budget, run.micro_f1, `${heads} × ${run.key_width}: F1 ${run.micro_f1.toFixed(4)}, run ${run.id}`]),
   }));
   const split = splitOf(values);
   const paper = paperBudget(values);
@@ -39,15 +39,16 @@ function showCurve() {
   if (split) laws.push({ name: `law of freedom, D_K ${split.heads * split.key_width}`, x: split.heads * split.key_width });
   const budgets = smallestBudgets(runs, GOAL);
   const best = Math.min(...budgets.values());
-  const high = Math.max(paper * 1.3, ...laws.map((law) => law.x ?? 0), ...runs.map((run) => run.heads * run.key_width)) * 1.05;
+  const high = Math.max(paper * 1.3, ...laws.map((law) => law.x ?? 0), ...runs.map((run) => run.key_budget)) * 1.05;
   if (Number.isFinite(best)) laws.push({ name: `D_K* ${best} (measured here)`, x: best });
   drawCurves(at("curve"), {
     series, laws, x: { name: "key budget D_K", low: 0, high }, y: { name: "test F1", low: 0, high: 1 },
     label: `Test F1 by key budget of ${counted(runs.length, "run")}`,
   });
   at("points").tBodies[0].replaceChildren(...counts.map((heads) => {
-    const width = freedomKeyWidth({ ...values, heads });
-    const cells = [heads, budgets.get(heads) ?? "none yet", width ? heads * width : "none", runs.filter((run) => run.heads === heads).length];
+    const key_heads = (heads * values.key_heads) / values.heads;
+    const width = freedomKeyWidth({ ...values, heads, key_heads });
+    const cells = [heads, budgets.get(heads) ?? "none yet", width ? key_heads * width : "none", runs.filter((run) => run.heads === heads).length];
     return element("tr", {}, ...cells.map((cell) => element("td", {}, String(cell))));
   }));
 }
@@ -61,7 +62,7 @@ export function showControls() {
 function keep(fields, micro_f1) {
   const runs = runsOf(fields);
   const id = runId(fields);
-  if (!runs.some((run) => run.id === id)) runs.push({ heads: fields.heads, key_width: fields.key_width, micro_f1, id });
+  if (!runs.some((run) => run.id === id)) runs.push({ heads: fields.heads, key_width: fields.key_width, key_budget: (fields.key_heads ?? fields.heads) * fields.key_width, micro_f1, id });
 }
 
 function showTraining() {
@@ -141,9 +142,9 @@ function begin(checks) {
 }
 
 function beginFit() {
-  const { heads, key_width } = prepare({ fitting: true }, "The fit begins.");
+  const { heads, key_heads, key_width } = prepare({ fitting: true }, "The fit begins.");
   state.provenance = { construction: "fit", seed: 2, rule: "max", map: "none" };
-  send({ kind: "fit", number: state.number, fields: state.fields, shape: { heads, key_width } });
+  send({ kind: "fit", number: state.number, fields: state.fields, shape: { heads, key_heads, key_width } });
   setButtons();
 }
 

@@ -23,9 +23,9 @@ export function stepLimit(items, d_model, rule = "max") {
 }
 
 /** The fields of a run: of a permutation over Gaussian rows, or of a graph and rows of files (`graph`, `rows`: given:…). */
-export function runFields({ items, d_model, heads, key_width, context, seed, rule, steps, graph = "permutation", rows = "gaussian", permutation = true }) {
+export function runFields({ items, d_model, heads, key_heads = heads, key_width, context, seed, rule, steps, graph = "permutation", rows = "gaussian", permutation = true }) {
   return {
-    ...PROTOCOL, items, d_model, heads, key_width, seed, problem_seed: seed, graph, degree: 1, embedding: rows, rule,
+    ...PROTOCOL, items, d_model, heads, ...(key_heads === heads ? {} : { key_heads }), key_width, seed, problem_seed: seed, graph, degree: 1, embedding: rows, rule,
     message_width: d_model, context, positive_weight: permutation ? context - 1 : "balanced", initial_scale: d_model ** -0.5, steps,
   };
 }
