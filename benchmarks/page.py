@@ -24,7 +24,10 @@ from manyheads.training.data import training_data
 from manyheads.training.engines import native_kernel
 from manyheads.training.protocol import step_limit
 
-SHAPES = [{"items": 64, "d_model": 16, "heads": 4, "key_width": 5}, {"items": 256, "d_model": 32, "heads": 4, "key_width": 13}]
+SHAPES = [
+    {"items": 64, "d_model": 16, "heads": 4, "key_width": 5},
+    {"items": 256, "d_model": 32, "heads": 4, "key_width": 13},
+]
 LIMITS = {64: 0.5, 256: 1.5}  # seconds of a run of 20,000 steps at most
 STEPS = 4_000
 PROGRAM = """
@@ -72,8 +75,12 @@ def browser_times(tab: Any, shape: dict[str, int]) -> tuple[float, int]:
     for name, value in shape.items():
         tab.locator(f"#{name}").fill(str(value))
     tab.evaluate("""() => { const status = document.getElementById("status");
-        window.ended = new Promise((go) => new MutationObserver(() => status.textContent.startsWith("Test F1") && go(performance.now())).observe(status, {childList: true})); }""")
-    begun = tab.evaluate("() => { const now = performance.now(); document.getElementById('train').click(); return now; }")
+        window.ended = new Promise((go) => new MutationObserver(() => {
+            if (status.textContent.startsWith("Test F1")) go(performance.now());
+        }).observe(status, {childList: true})); }""")
+    begun = tab.evaluate(
+        "() => { const now = performance.now(); document.getElementById('train').click(); return now; }"
+    )
     ended = tab.evaluate("window.ended")
     words = str(tab.locator("#status").text_content()).split(" after ")[1]
     return (ended - begun) / 1000, int(words.split()[0])
@@ -88,7 +95,10 @@ def main() -> None:
         pairs = [(native_seconds(run), page_seconds(shape)) for _ in range(rounds)]
         native, page = (min(times) for times in zip(*pairs, strict=True))
         ratios = median(there / here for here, there in pairs)
-        print(f"({run.items}, {run.d_model}): a step {1e6 * native / STEPS:.1f} µs native, {1e6 * page / STEPS:.1f} µs in node; ratio {page / native:.2f} of the best, {ratios:.2f} in the median (goal 3.5)")
+        print(
+            f"({run.items}, {run.d_model}): a step {1e6 * native / STEPS:.1f} µs native, {1e6 * page / STEPS:.1f} µs "
+            f"in node; ratio {page / native:.2f} of the best, {ratios:.2f} in the median (goal 3.5)"
+        )
     from playwright.sync_api import sync_playwright
 
     chromium = shutil.which("chromium")
@@ -114,7 +124,10 @@ def main() -> None:
                 there, steps = browser_times(tab, shape)
                 times.append((there * run.steps / steps, there, here, steps))
             full, there, here, steps = min(times)
-            print(f"({run.items}, {run.d_model}): a run of {steps:,} steps {there:.2f} s in chromium, {here:.2f} s in the package with its certificate; 20,000 steps {full:.2f} s (goal {LIMITS[run.items]})")
+            print(
+                f"({run.items}, {run.d_model}): a run of {steps:,} steps {there:.2f} s in chromium, {here:.2f} s in "
+                f"the package with its certificate; 20,000 steps {full:.2f} s (goal {LIMITS[run.items]})"
+            )
         browser.close()
 
 

@@ -20,7 +20,17 @@ from pathlib import Path
 from statistics import fmean, median
 
 from manyheads.bounds import bits_per_weight
-from manyheads.papers import CAPACITY, BEYOND, HEAD_COUNT, Scale, claim_exhibits, exhibit_named, exhibit_names, needed, verdicts
+from manyheads.papers import (
+    BEYOND,
+    CAPACITY,
+    HEAD_COUNT,
+    Scale,
+    claim_exhibits,
+    exhibit_named,
+    exhibit_names,
+    needed,
+    verdicts,
+)
 from manyheads.papers.publication import FILES, exhibit_points, published
 from manyheads.papers.rows import Rows
 from manyheads.papers.verdict import LIKELY_REASONS
@@ -56,7 +66,14 @@ class Axes:
 _PROBLEM = ("items", "d_model", "graph", "degree", "rule")
 _F1 = Axes("key_budget", "micro_f1", "heads", _PROBLEM, words=("key budget D_K", "test F1"))
 _LAW = Axes("x", "key_budget", "d_model", words=("relations · log2 items / d_model", "D_K*"), log="xy")
-_RETRIEVAL = Axes("length", "nmse", "heads", ("task", "layers", "dimension", "mlp_width", "embedding_width"), "xy", ("length T", "normalised squared error"))
+_RETRIEVAL = Axes(
+    "length",
+    "nmse",
+    "heads",
+    ("task", "layers", "dimension", "mlp_width", "embedding_width"),
+    "xy",
+    ("length T", "normalised squared error"),
+)
 FIGURES: dict[str, Axes] = {
     "fig1": _F1,
     "fig2": Axes("compression", "heads", "d_model", log="xy", words=("items / d_model", "best head count h*")),
@@ -73,15 +90,23 @@ FIGURES: dict[str, Axes] = {
     "fig13": Axes("degree", "heads", "items", log="xy", words=("degree", "best head count h*")),
     "table1": Axes("items", "key_width", "d_model", log="xy", words=("items", "key width d_k*")),
     "table2": Axes("key_budget", "steps", "heads", _PROBLEM, words=("key budget D_K", "steps")),
-    "constructions": Axes("constant", "false", "construction", ("items", "d_model", "degree"), "x", ("constant", "wrong pairs, in the mean")),
-    "softmax_construction": Axes("key_width", "wrong", "calibration", ("items", "d_model", "context"), words=("key width", "wrong contexts of 100")),
+    "constructions": Axes(
+        "constant", "false", "construction", ("items", "d_model", "degree"), "x",
+        ("constant", "wrong pairs, in the mean"),
+    ),
+    "softmax_construction": Axes(
+        "key_width", "wrong", "calibration", ("items", "d_model", "context"), 
+        words=("key width", "wrong contexts of 100"),
+    ),
     "construction_cost": Axes("items", "build_seconds", "d_model", log="xy", words=("items", "seconds")),
     "no_compression": _F1,
     "bounds_gap": _F1,
     "one_or_many": Axes("heads", "key_width", "items", ("rule", "d_model"), "xy", ("heads", "smallest key width")),
     "single_head": _F1,
     "beyond_grid": _F1,
-    "beyond_exact": Axes("key_budget", "exact_errors", "heads", _PROBLEM, words=("key budget D_K", "wrong pairs of all")),
+    "beyond_exact": Axes(
+        "key_budget", "exact_errors", "heads", _PROBLEM, words=("key budget D_K", "wrong pairs of all")
+    ),
     "beyond_freedom": _F1,
     "beyond_sensitivity": _F1,
     "retrieval_heads": _RETRIEVAL,
@@ -116,14 +141,32 @@ def rounded(value: float) -> float:
 def page_data() -> dict[str, object]:
     """Everything that the page shows of the papers."""
     rows, scale, groups = published(), Scale(), Groups()
-    names = [name for one in (CAPACITY, BEYOND, HEAD_COUNT) for hours in (False, True) for name in exhibit_names(one, hours=hours)]
+    names = [
+        name
+        for one in (CAPACITY, BEYOND, HEAD_COUNT)
+        for hours in (False, True)
+        for name in exhibit_names(one, hours=hours)
+    ]
     where = claim_exhibits()
     claims = [
-        [one.claim, one.says, one.measured, one.outcome, one.why, LIKELY_REASONS.get(one.claim, ""), where.get(one.claim, "")]
+        [
+            one.claim,
+            one.says,
+            one.measured,
+            one.outcome,
+            one.why,
+            LIKELY_REASONS.get(one.claim, ""),
+            where.get(one.claim, ""),
+        ]
         for one in verdicts(names, rows, scale)
     ]
     figures = [figure(name, rows, scale, groups) for name in dict.fromkeys(names)]
-    return {"source": source(), "claims": claims, "figures": [*figures, *floor_figures(rows, scale)], "groups": groups.rows}
+    return {
+        "source": source(),
+        "claims": claims,
+        "figures": [*figures, *floor_figures(rows, scale)],
+        "groups": groups.rows,
+    }
 
 
 def figure(name: str, rows: Rows, scale: Scale, groups: Groups) -> dict[str, object]:
@@ -133,14 +176,25 @@ def figure(name: str, rows: Rows, scale: Scale, groups: Groups) -> dict[str, obj
     shown: dict[str, object] = {"name": name, "title": one.title, "caption": one.caption(rows, scale), "points": []}
     if axes is None:
         return shown
-    points = threshold_points(name, axes, rows, scale) if one.points is not None else run_points(name, axes, rows, scale, groups)
+    points = (
+        threshold_points(name, axes, rows, scale)
+        if one.points is not None
+        else run_points(name, axes, rows, scale, groups)
+    )
     return shown | {"words": axes.words, "log": axes.log, "series": axes.series, "points": points}
 
 
 def threshold_points(name: str, axes: Axes, rows: Rows, scale: Scale) -> list[list[object]]:
     """The points of a figure of thresholds: panel, series, x, y, no group, and the point in words."""
     return [
-        ["", str(point[axes.series]), rounded(_number(point[axes.x])), rounded(_number(point[axes.y])), None, threshold_words(point)]
+        [
+            "",
+            str(point[axes.series]),
+            rounded(_number(point[axes.x])),
+            rounded(_number(point[axes.y])),
+            None,
+            threshold_words(point),
+        ]
         for point in exhibit_points(name, rows, scale)
         if point[axes.y] is not None
     ]
@@ -150,7 +204,8 @@ def threshold_words(point: Mapping[str, object]) -> str:
     """A threshold in words."""
     sizes = f"{point['items']} items, degree {point['degree']}, d_model {point['d_model']}"
     found = f"D_K* {point['key_budget']} ({point['low']} to {point['high']})"
-    return f"{sizes}: {found}, {point['heads']} heads ({point['heads_low']} to {point['heads_high']}) of width {point['key_width']}"
+    heads = f"{point['heads']} heads ({point['heads_low']} to {point['heads_high']})"
+    return f"{sizes}: {found}, {heads} of width {point['key_width']}"
 
 
 def run_points(name: str, axes: Axes, rows: Rows, scale: Scale, groups: Groups) -> list[list[object]]:
@@ -168,7 +223,9 @@ def run_points(name: str, axes: Axes, rows: Rows, scale: Scale, groups: Groups) 
         panel = ", ".join(f"{key} {columns[key]}" for key in axes.panels if key in columns)
         place = (panel, str(columns.get(axes.series, "")), rounded(_number(x)))
         found.setdefault(place, []).append((int(str(run.fields.get("seed", 0))), float(value), run.id))
-    return [[*place, rounded(fmean(one[1] for one in runs)), groups.place(axes.y, runs)] for place, runs in found.items()]
+    return [
+        [*place, rounded(fmean(one[1] for one in runs)), groups.place(axes.y, runs)] for place, runs in found.items()
+    ]
 
 
 def floor_figures(rows: Rows, scale: Scale) -> list[dict[str, object]]:
@@ -181,7 +238,9 @@ def floor_figures(rows: Rows, scale: Scale) -> list[dict[str, object]]:
     layers: list[tuple[str, tuple[int, int, int], float, str]] = []
     for problem, runs in seeds.items():
         budget = median(int(row["key_budget"]) for row in runs)
-        each = "; ".join(f"seed {row['seed']}: D_K {row['key_budget']}, {row['heads']} × {row['key_width']}" for row in runs)
+        each = "; ".join(
+            f"seed {row['seed']}: D_K {row['key_budget']}, {row['heads']} × {row['key_width']}" for row in runs
+        )
         items, d_model, degree = problem
         sizes = f"{items} items, degree {degree}, d_model {d_model}"
         layers.append(("certified", problem, budget, f"{sizes}: certified at D_K {budget:g} in the median; {each}"))
@@ -196,16 +255,22 @@ def floor_figures(rows: Rows, scale: Scale) -> list[dict[str, object]]:
         value = bits_per_weight(family, weights=max(1, round(2 * d_model * budget))).value
         x = items * degree * math.log2(items) / d_model
         budgets.append(["", series, rounded(x), budget, None, words])
-        bits.append(["", series, rounded(items / d_model), rounded(value), None, f"{words}; {value:.2f} bits per weight"])
-    floor = "Certified: the smallest key budget at which the compact compiler found a layer that is proved over all pairs, an upper bound on the floor."
+        bits.append(
+            ["", series, rounded(items / d_model), rounded(value), None, f"{words}; {value:.2f} bits per weight"]
+        )
+    floor = (
+        "Certified: the smallest key budget at which the compact compiler found a layer that is proved over all pairs, "
+        "an upper bound on the floor."
+    )
     trained = "Trained: D_K* of the paper's protocol, at which training reaches a mean F1 of 0.99."
     weights = "log2 of the number of graphs of the kind over the weights of W_Q and W_K."
     same = {"log": "xy", "series": "layers"}
     return [
         {"name": "floor", "title": "The floor: certified and trained layers", "caption": f"{floor} {trained}",
          "words": (_LAW.words[0], "key budget D_K"), "points": budgets} | same,
-        {"name": "bits", "title": "Bits per weight of certified and trained layers", "caption": f"{weights} {floor} {trained}",
-         "words": ("items / d_model", "bits per weight"), "points": bits} | same,
+        {"name": "bits", "title": "Bits per weight of certified and trained layers",
+         "caption": f"{weights} {floor} {trained}", "words": ("items / d_model", "bits per weight"),
+         "points": bits} | same,
     ]  # fmt: skip
 
 

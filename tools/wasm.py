@@ -27,9 +27,16 @@ OPTIONS = (
 
 
 def sources() -> list[Path]:
-    """The files that the engine for browsers is compiled from: those of page/ and all headers of engine/ and fitting/."""
+    """The files that the engine for browsers is compiled from: those of page/, all headers of engine/, fitting/."""
     native = ROOT / "native"
-    return sorted({*native.glob("page/*.*pp"), *native.glob("engine/*.hpp"), *native.glob("fitting/*.hpp"), *(native / name for name in COMPILED)})
+    return sorted(
+        {
+            *native.glob("page/*.*pp"),
+            *native.glob("engine/*.hpp"),
+            *native.glob("fitting/*.hpp"),
+            *(native / name for name in COMPILED),
+        }
+    )
 
 
 def fingerprint() -> str:

@@ -15,6 +15,7 @@ from support.browser_tab import Tab, longest_task
 from manyheads.training import Outcome, Protocol, Run, Task, train
 from manyheads.training.protocol import step_limit
 
+
 def run_of(
     *, items: int, d_model: int, heads: int, key_width: int, context: int, seed: int, key_heads: int | None = None
 ) -> Run:
@@ -162,7 +163,9 @@ def test_500_items_never_block_the_page(browser: Any, page_file: Path) -> None:
     """The longest task of the main thread stays below 100 ms: training, the matrix, a sweep, the paper's rows."""
     context = browser.new_context(viewport={"width": 1280, "height": 900})
     tab = Tab(context.new_page())
-    browser.start_tracing(page=tab.page, categories=["toplevel", "devtools.timeline", "disabled-by-default-devtools.timeline"])
+    browser.start_tracing(
+        page=tab.page, categories=["toplevel", "devtools.timeline", "disabled-by-default-devtools.timeline"]
+    )
     tab.open(page_file)
     tab.choose(items=500, d_model=16, heads=8, key_width=16)
     tab.page.click("#train")
@@ -184,7 +187,8 @@ def test_500_items_never_block_the_page(browser: Any, page_file: Path) -> None:
 
 CONTRAST = """() => {
     const light = (text) => {
-        const [r, g, b] = text.match(/[0-9.]+/g).slice(0, 3).map((n) => n / 255).map((c) => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
+        const parts = text.match(/[0-9.]+/g).slice(0, 3).map((n) => n / 255);
+        const [r, g, b] = parts.map((c) => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
         return 0.2126 * r + 0.7152 * g + 0.0722 * b;
     };
     const under = (node) => {
@@ -201,12 +205,17 @@ CONTRAST = """() => {
         const style = getComputedStyle(node);
         const front = node.closest("svg") ? style.fill : style.color;
         const [a, b] = [light(front), light(under(node))].sort((one, other) => one - other);
-        if ((b + 0.05) / (a + 0.05) < 4.5) wrong.push(`${node.tagName} ${node.className} ${node.textContent.slice(0, 30)} ${front} on ${under(node)}`);
+        if ((b + 0.05) / (a + 0.05) < 4.5)
+            wrong.push(`${node.tagName} ${node.textContent.slice(0, 30)} ${front} on ${under(node)}`);
     }
     return wrong;
 }"""
-NAMELESS = """() => [...document.querySelectorAll("input, select, button, canvas, progress, svg[role], a[href]")].filter((node) =>
-    !node.closest("[aria-hidden=true]") && !(node.labels?.length) && !node.getAttribute("aria-label") && !node.textContent.trim()).map((node) => node.outerHTML)"""
+NAMELESS = """() => {
+    const controls = document.querySelectorAll("input, select, button, canvas, progress, svg[role], a[href]");
+    const named = (node) => node.labels?.length || node.getAttribute("aria-label") || node.textContent.trim();
+    const hidden = (node) => node.closest("[aria-hidden=true]");
+    return [...controls].filter((node) => !hidden(node) && !named(node)).map((node) => node.outerHTML);
+}"""
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -261,7 +270,11 @@ def test_the_paper_is_searched_and_its_points_have_runs(tab: Tab) -> None:
     mark = tab.page.locator("#paper-picture path.mark").first
     mark.hover()
     runs = tab.rows("paper-runs")
-    point = next(one for one in paper("fig1").points if one["heads"] == 1 and f"D_K {one['key_budget']}:" in tab.text("paper-runs"))
+    point = next(
+        one
+        for one in paper("fig1").points
+        if one["heads"] == 1 and f"D_K {one['key_budget']}:" in tab.text("paper-runs")
+    )
     assert len(runs) == point["seeds"]
     scores = [float(row[1]) for row in runs]
     assert sum(scores) / len(scores) == pytest.approx(point["micro_f1"], abs=1e-3)

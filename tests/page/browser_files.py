@@ -20,8 +20,9 @@ from manyheads.training.protocol import step_limit
 
 HARM = '<img src=x onerror="window.harmed = 1">'
 CAPITALS = [
-    ("France", "Paris"), ("Italy", "Rome"), ("Japan", "Tokyo"), ("Spain", "Madrid"), ("Egypt", "Cairo"), ("Peru", "Lima"),
-    ("Norway", "Oslo"), ("Cuba", "Havana"), ("Kenya", "Nairobi"), ("<script>window.harmed = 1</script>", HARM),
+    ("France", "Paris"), ("Italy", "Rome"), ("Japan", "Tokyo"), ("Spain", "Madrid"), ("Egypt", "Cairo"),
+    ("Peru", "Lima"), ("Norway", "Oslo"), ("Cuba", "Havana"), ("Kenya", "Nairobi"),
+    ("<script>window.harmed = 1</script>", HARM),
 ]  # fmt: skip
 
 
@@ -179,7 +180,10 @@ def wrong_files() -> dict[str, tuple[tuple[str, bytes], ...]]:
         "does not match its checksum": (("bit.safetensors", good[:-1] + bytes([good[-1] ^ 1])),),
         "truncated or damaged": (("short.safetensors", good[:-1]),),
         "has no rows": (("layer.safetensors", good),),
-        "reads rows of 4 numbers": (("l.safetensors", good), ("r.npy", pack_embedding("r.npy", gaussian(3, 5, seed=0)))),
+        "reads rows of 4 numbers": (
+            ("l.safetensors", good),
+            ("r.npy", pack_embedding("r.npy", gaussian(3, 5, seed=0))),
+        ),
         "is not an .npy file": (("rows.npy", b"no rows"),),
         "has 50 MB": (("large.csv", b"a,b\n" * 12_500_000),),
         "has 50 MB: the page reads up to 40 MB": (("large.safetensors", bytes(50_000_000)),),
@@ -234,14 +238,18 @@ def test_a_page_about_one_layer(browser: Any, tmp_path: Path, monkeypatch: pytes
     rows = tab.rows("hardest")
     assert sorted(row[0] for row in rows) == sorted(expected)
     heads = scores.argmax(axis=0).ravel()
-    assert {row[0]: row[4] for row in rows} == {name: str(heads[at]) for name, at in zip(expected, hardest, strict=True)}
+    assert {row[0]: row[4] for row in rows} == {
+        name: str(heads[at]) for name, at in zip(expected, hardest, strict=True)
+    }
     word = graph.name(3)
     tab.page.fill("#words", word)
     tab.page.click("#ask")
     tab.wait("attention", word)
     vocabulary = Vocabulary(layer, problem.rows, graph.labels)
     found = [*vocabulary.all_from([3]), *vocabulary.all_to([3])]
-    assert [row[:2] for row in tab.rows("attention")] == [[vocabulary.name(one.source), vocabulary.name(one.target)] for one in found]
+    assert [row[:2] for row in tab.rows("attention")] == [
+        [vocabulary.name(one.source), vocabulary.name(one.target)] for one in found
+    ]
     tab.open(tmp_path / "without.html")
     tab.wait("verdict", "The file says: holds, 40 relations of 40 items")
     tab.check_quiet()

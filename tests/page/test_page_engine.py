@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy import ndarray
+from support.page_program import ask, page_run
 
 from manyheads.bounds import bits_per_weight, freedom_key_width, freedom_needed, freedom_split, paper_key_budget
 from manyheads.bounds.shape import Shape
@@ -19,14 +20,14 @@ from manyheads.training import train
 from manyheads.training.data import initial_weights, training_data
 from manyheads.training.engines import native_kernel
 from manyheads.training.protocol import step_limit
-from support.page_program import ask, page_run
 from tools.wasm import ENGINE, RECORD, fingerprint
 
 RUNS: list[dict[str, Any]] = [
     {"items": 64, "d_model": 16, "heads": 4, "key_width": 5, "context": 16, "seed": 0, "rule": "max", "steps": 20_000},
     {"items": 24, "d_model": 7, "heads": 1, "key_width": 6, "context": 9, "seed": 3, "rule": "max", "steps": 1_500},
     {"items": 40, "d_model": 9, "heads": 3, "key_width": 4, "context": 8, "seed": 2**40, "rule": "softmax", "steps": 9},
-    {"items": 32, "d_model": 12, "heads": 6, "key_heads": 2, "key_width": 5, "context": 16, "seed": 4, "rule": "max", "steps": 700},
+    {"items": 32, "d_model": 12, "heads": 6, "key_heads": 2, "key_width": 5, "context": 16, "seed": 4, "rule": "max",
+     "steps": 700},
     {"items": 300, "d_model": 150, "heads": 2, "key_width": 3, "context": 16, "seed": 7, "rule": "max", "steps": 600},
 ]  # fmt: skip
 

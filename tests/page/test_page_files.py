@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 from support.page_program import ask, page_run
 
+from manyheads import Graph, Problem, gaussian, permutation_graph, regular_graph
 from manyheads.bounds import bits_per_weight
 from manyheads.certificate import certify, described
 from manyheads.errors import InputError
 from manyheads.files import pack_embedding, pack_graph, pack_layer, read_graph, read_layer
 from manyheads.fitting import FitOptions, fit
 from manyheads.layer.layer import Layer
-from manyheads import Graph, Problem, gaussian, permutation_graph, regular_graph
 from tools.page_rows import TARGET, source
 
 
@@ -208,7 +208,8 @@ def test_layers_of_the_page_are_read_by_the_package(tmp_path: Path) -> None:
 def test_a_fit_is_the_fit_of_the_package() -> None:
     shapes = [{"heads": 2, "key_width": 6}, {"heads": 4, "key_width": 4}, {"heads": 1, "key_width": 2}]
     runs = [
-        {"items": 48, "d_model": 12, "context": 16, "seed": 5, "rule": "max", "steps": 1_000} | shape for shape in shapes
+        {"items": 48, "d_model": 12, "context": 16, "seed": 5, "rule": "max", "steps": 1_000} | shape
+        for shape in shapes
     ]
     answers = ask(*(("fit", {"run": run, "seed": 2}) for run in runs))
     for run, answer in zip(runs, answers, strict=True):

@@ -77,7 +77,9 @@ def longest_task(trace: bytes) -> float:
     tasks = [
         one.get("tdur", one.get("dur", 0))
         for one in events
-        if one.get("ph") == "X" and one["name"].endswith("RunTask") and names.get((one["pid"], one["tid"])) == "CrRendererMain"
+        if one.get("ph") == "X"
+        and one["name"].endswith("RunTask")
+        and names.get((one["pid"], one["tid"])) == "CrRendererMain"
     ]
     assert tasks
     return float(max(tasks)) / 1000

@@ -32,7 +32,9 @@ PAGE_MODULES = (
 WORKER_MODULES = (
     "hash.mjs", "graphs.mjs", "tensors.mjs", "matrix.mjs", "attention.mjs", "engine.mjs", "fit.mjs", "worker.mjs",
 )  # fmt: skip
-START_WORKER = "const answer = serve((message, transferred) => postMessage(message, transferred));\nonmessage = (event) => answer(event.data);\n"
+START_WORKER = """const answer = serve((message, transferred) => postMessage(message, transferred));
+onmessage = (event) => answer(event.data);
+"""
 _IMPORT = re.compile(r'^import [^;]* from "\./[a-z]+\.mjs";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=class|const|function|async function)", re.MULTILINE)
 
@@ -79,7 +81,7 @@ def layer_page(
         embedding = embedding.select(layer.labels)
     if embedding.items > MOST_ITEMS:
         raise InputError(
-            f"a page shows up to {MOST_ITEMS:,} items, not {embedding.items:,}: give --graph or --labels with the names of fewer"
+            f"a page shows up to {MOST_ITEMS:,} items, not {embedding.items:,}: give --graph with fewer names"
         )
     if embedding.d_model != layer.d_model:
         raise InputError(f"the layer reads rows of {layer.d_model} numbers but the embedding has {embedding.d_model}")

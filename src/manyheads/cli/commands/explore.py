@@ -35,10 +35,10 @@ from manyheads.errors import InputError
 class ExploreCommand:
     """Write a page for the browser: move the sliders, train a layer, see F1 jump, prove the layer, read the paper.
 
-    The page is one file of less than 1.5 MB. It works from the disk, and sends nothing anywhere. It trains with the same
-    engine as `manyheads train`: the same runs have the same ids. With LAYER and --embedding, the page is about this
-    layer of up to 2,000 items: search a word, see what attends to what and by which head. With --graph too, it has the
-    certificate and the hardest pairs.
+    The page is one file of less than 1.5 MB. It works from the disk, and sends nothing anywhere. It trains with the
+    same engine as `manyheads train`: the same runs have the same ids. With LAYER and --embedding, the page is about
+    this layer of up to 2,000 items: search a word, see what attends to what and by which head. With --graph too, it has
+    the certificate and the hardest pairs.
     """
 
     layer: Annotated[
