@@ -95,7 +95,7 @@ FIGURES: dict[str, Axes] = {
         ("constant", "wrong pairs, in the mean"),
     ),
     "softmax_construction": Axes(
-        "key_width", "wrong", "calibration", ("items", "d_model", "context"), 
+        "key_width", "wrong", "calibration", ("items", "d_model", "context"),
         words=("key width", "wrong contexts of 100"),
     ),
     "construction_cost": Axes("items", "build_seconds", "d_model", log="xy", words=("items", "seconds")),
