@@ -106,7 +106,7 @@ def test_softmax_trains_and_says_where_it_is_proved(tab: Tab) -> None:
 
 
 def test_a_sweep_can_be_stopped_and_goes_on(tab: Tab) -> None:
-    tab.choose(items=48, d_model=8)
+    tab.choose(items=40, d_model=16)
     tab.page.click("#sweep")
     while not re.match(r"[3-9] of", tab.text("sweep-status")):
         tab.page.wait_for_timeout(5)

@@ -7,7 +7,8 @@ const MOST_ITEMS = 2000; // of a layer
 const MOST_OWN = 500; // of an edge list to train on
 let opened = null; // the layer of a file, which may wait for its rows
 const parts = { graph: null, rows: null }; // the last edge list and the last rows
-let told = [];
+let told = []; // sentences about the files
+let read = 0; // files that were read
 
 const tell = (sentence) => {
   told.push(sentence);
@@ -15,11 +16,12 @@ const tell = (sentence) => {
 };
 
 function receive(message) {
+  if (["graph", "rows", "layer"].includes(message.what)) read++;
   if (message.what === "wrong") tell(message.message);
   else if (message.what === "graph") parts.graph = message.graph;
   else if (message.what === "rows") parts.rows = message.rows;
   else if (message.what === "layer") opened = message;
-  else if (message.what === "end") use();
+  else if (message.what === "end" && read) use();
 }
 
 /** Use the files that have been read: look into a layer, else train on an edge list. */
@@ -83,8 +85,7 @@ const isTensors = ({ name }) => /\.safetensors$/i.test(name);
 /** Read files: all that are dropped together belong together. */
 export function readFiles(files) {
   if (!files.length) return;
-  told = [];
-  opened = null;
+  [told, read, opened] = [[], 0, null];
   if (files.length > 1 || isTensors(files[0])) Object.assign(parts, { graph: null, rows: null });
   at("own-status").textContent = "The files are being read.";
   at("forget").disabled = false;
