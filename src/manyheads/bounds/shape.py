@@ -29,6 +29,34 @@ def require_even_sharing(*, heads: int, key_heads: int | None) -> None:
         )
 
 
+def key_heads_for(heads: int, key_heads: int | str | None) -> int | None:
+    """The number of key heads of a number of heads.
+
+    Args:
+        heads: h.
+        key_heads: g, or "h/N": a key head for every N heads. None: as many as heads.
+
+    Returns:
+        g; None where every head has its own keys.
+
+    Raises:
+        InputError: The number of key heads does not divide the number of heads, or the word is another one.
+
+    >>> key_heads_for(8, 2), key_heads_for(8, "h/2"), key_heads_for(8, 8)
+    (2, 4, None)
+    """
+    if not isinstance(key_heads, str):
+        check_numbers(key_heads=key_heads)
+        require_even_sharing(heads=heads, key_heads=key_heads)
+        return None if key_heads == heads else key_heads
+    number = key_heads.removeprefix("h/")
+    if number == key_heads or not number.isascii() or not number.isdigit() or len(number) > 9 or int(number) < 1:
+        raise InputError(f"key heads are a number such as 2, or h/2: a key head for every 2 heads, not {key_heads!r}")
+    if heads % int(number):
+        raise InputError(f"{counted(heads, 'head')} cannot share {key_heads} key heads: {heads}/{number} is not whole")
+    return None if int(number) == 1 else heads // int(number)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Shape:
     """The query–key channel of one layer: `heads` query heads over `key_heads` key heads, each `key_width` wide.

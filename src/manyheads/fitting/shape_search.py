@@ -236,7 +236,7 @@ def smallest(
     require_fit(problem, options)
     if time_limit is not None:
         options = replace(options, time_limit=time_limit)
-    check_numbers(heads=heads, key_heads=key_heads)
+    check_numbers(heads=heads, key_heads=key_heads, max_key_budget=max_budget)
     if heads is not None:
         require_even_sharing(heads=heads, key_heads=key_heads)
     require_possible(problem, both_budgets=max_budget and 2 * max_budget)

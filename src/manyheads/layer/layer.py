@@ -14,6 +14,7 @@ from numpy import ndarray
 from manyheads.errors import InputError
 from manyheads.layer.layer_record import LayerRecord
 from manyheads.layer.rules import MAX, Rule, rule_named
+from manyheads.numbers import check_number
 from manyheads.tables import Shown, Summary, counted, in_heads, summary
 
 if TYPE_CHECKING:
@@ -127,11 +128,9 @@ class Layer(Shown):
             if not np.isfinite(weights).all():
                 raise InputError(f"the {name} weights hold NaN or infinite values")
             weights.flags.writeable = False
-        if not np.isfinite(threshold):
-            raise InputError(f"the threshold must be a finite number, not {threshold}")
         object.__setattr__(self, "query", query)
         object.__setattr__(self, "key", key)
-        object.__setattr__(self, "threshold", float(threshold))
+        object.__setattr__(self, "threshold", check_number("threshold", threshold, said="the threshold"))
         object.__setattr__(self, "rule", rule)
         if isinstance(labels, str) or not all(isinstance(label, str) for label in labels or ()):
             raise InputError("the labels of a layer are a sequence of texts, one for each item")
