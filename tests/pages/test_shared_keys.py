@@ -1,4 +1,4 @@
-"""The page on shared keys: numbers follow from rows, a row follows from its seed, and the prices of `plan` from both."""
+"""The page on shared keys: numbers follow from rows, a row from its seed, and the prices of `plan` from both."""
 
 from __future__ import annotations
 

@@ -9,10 +9,11 @@ from statistics import median
 from manyheads.bounds import Shape, bits_per_weight
 from manyheads.planning.architectures import ARCHITECTURES
 from manyheads.planning.sharing import CONTEXT_LENGTH, layer_cost
-from tools.pages.rows import Row, Tables, fill, machine_text, matching, table
+from tools.pages.rows import DATA, Row, Tables, fill, machine_text, matching, table
 from tools.pages.shared_keys.measurement import CONTEXT, NAME, SEEDS, SIZES
 
-TABLES = (NAME, f"{NAME}-machine")
+TRAINED = "shared-keys-trained"  # the rows of `trained.py`
+TABLES = (NAME, f"{NAME}-machine", *([TRAINED] if (DATA / f"{TRAINED}.csv").exists() else []))
 PROBLEM = ("rule", "items", "d_model", "degree")
 MODELS = ("llama3-8b", "llama3-70b", "qwen3-8b", "mistral-7b", "smollm2-135m", "deepseek-v3")
 OWN, LATENT = "own keys", "latent"
@@ -131,6 +132,7 @@ def page(tables: Tables) -> str:
         "price_table": _prices(points),
         "best_table": _best(best_weights(rows)),
         "softmax_table": _softmax(points),
+        "trained_table": _trained(tables.get(TRAINED, [])),
         "layers": _layers([point for point in points if point["rule"] == "max"]),
         "models": _models(),
         "weights_median": f"{median(every):.2f}",
@@ -186,6 +188,23 @@ def _softmax(points: Sequence[Row]) -> str:
     ]  # fmt: skip
     head = ["m", "d_model", "4 heads with", "held", "d_k", "weights", "cached", "weights over own", "cached over own"]
     return table(head, lines) if lines else "No rows yet."
+
+
+def _trained(rows: Sequence[Row]) -> str:
+    """The prices of trained layers, at the narrowest heads that reach the goal."""
+    found: dict[str, dict[str, list[float]]] = {}
+    for row in rows:
+        own = matching(rows, **{name: row[name] for name in ("items", "d_model", "degree", "heads")})
+        own = [one for one in own if one["key_heads"] == one["heads"] and one["key_width"] is not None]
+        if row["key_width"] is None or not own or row["key_heads"] == row["heads"]:
+            continue
+        shared, alone = (shape_of(one | {"latent": 0}, one["key_width"]) for one in (row, own[0]))
+        ratios = found.setdefault(sharing_of(row | {"latent": 0}), {name: [] for name in COSTS})
+        for name, of in COSTS.items():
+            ratios[name].append(of(shared) / of(alone))
+    lines = [[name, len(one["weights"]), *(_range(values) for values in one.values())] for name, one in found.items()]
+    head = ["", "problems", "weights", "degrees of freedom", "cached numbers", "multiply-adds a token"]
+    return table(head, sorted(lines, key=lambda line: int(str(line[0]).split()[0]))) if lines else "No rows yet."
 
 
 def _layers(points: Sequence[Row]) -> str:
