@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from statistics import median
 
 import pytest
+from matplotlib.collections import PathCollection
 
 from manyheads.bounds import Shape
-from manyheads.planning.sharing import LATENT_PRICES, PRICES, layer_cost, sharing_loss, sharing_price
+from manyheads.drawing.style import save
+from manyheads.planning.sharing import LARGEST_MEASURED, LATENT_PRICES, PRICES, layer_cost, sharing_loss, sharing_price
 from tools.pages.rows import Row, matching, read_rows
 from tools.pages.shared_keys.measurement import NAME, SEEDS, SIZES, Sharing, Size, missing, search
+from tools.pages.shared_keys.pictures import draw_frontier, draw_prices
 from tools.pages.shared_keys.text import LATENT, absent, best_weights, cost, page, prices, shape_of, summarise
 
 ROWS = read_rows(NAME)
@@ -29,6 +33,9 @@ def test_the_prices_of_the_package_are_those_of_the_rows() -> None:
     def told(values: list[float]) -> tuple[float, ...]:
         return tuple(round(number, 2) for number in (min(values), median(values), max(values)))
 
+    assert tuple(
+        max(one[name] for one in matching(ROWS, rule="max")) for name in ("items", "d_model")
+    ) == LARGEST_MEASURED
     assert {number: told(found[f"{number} heads a key head"]) for number in PRICES} == PRICES
     assert (
         told([price for name, values in found.items() if name.startswith(LATENT) for price in values]) == LATENT_PRICES
@@ -97,6 +104,19 @@ def test_the_page_has_every_size() -> None:
     for items in {one["items"] for one in ROWS}:
         assert f"| {items} |" in text
     assert "deepseek-v3" in text
+
+
+def test_the_pictures_have_a_mark_for_each_problem(tmp_path: Path) -> None:
+    points = summarise(ROWS)
+    weights, cached = draw_prices(points).axes
+    for axis, name in ((weights, "weights"), (cached, "cached")):
+        drawn = [y for marks in axis.collections if isinstance(marks, PathCollection) for _, y in marks.get_offsets()]
+        assert sorted(drawn) == pytest.approx(
+            sorted(price for found in prices(points, name).values() for price in found)
+        )
+    figure = draw_frontier(points)
+    assert len(figure.axes) == 3
+    save(figure, tmp_path / "frontier")
 
 
 def test_the_price_lies_between_those_measured() -> None:

@@ -74,9 +74,10 @@ SIZES = (
     Size(128, 16, 24, degrees=(1,)),
     Size(256, 32, 6, degrees=(1,)),
     Size(64, 16, 6, "softmax", (1,), (4,)),
+    Size(64, 64, 6, "softmax", (1,), (4,)),
+    Size(128, 128, 4, "softmax", (1,), (4,)),
     Size(512, 64, 3, degrees=(1,), heads=(4,)),
     Size(128, 16, 8, degrees=(4,), heads=(8,)),  # 4 heads of full width hold none of these graphs
-    Size(128, 16, 6, "softmax", (1,), (4,)),
     Size(256, 32, 4, degrees=(4,), heads=(8,)),
     Size(1024, 128, 2, degrees=(1,), heads=(4,)),
     Size(512, 64, 2, degrees=(4,), heads=(8,)),

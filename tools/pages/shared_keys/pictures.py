@@ -54,7 +54,11 @@ def draw_prices(points: Sequence[Row]) -> Figure:
                     f"{middle:.2f}", (place + 0.33, middle), va="center", ha="left", fontsize=10, color=colour
                 )
             axis.axhline(1.0, color=GREY, linestyle="--", linewidth=1.2)
-            axis.set(title=title, ylim=(0, 1.5), xlim=(-0.6, len(names) - 0.2))
+            axis.set(
+                title=title,
+                ylim=(0, max(1.5, 1.08 * max(max(values) for values in found.values()))),
+                xlim=(-0.6, len(names) - 0.2),
+            )
             axis.set_xticks(
                 range(len(names)), [name.replace(" a key", "\na key").replace(" of", "\nof") for name in names]
             )

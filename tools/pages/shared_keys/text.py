@@ -126,7 +126,9 @@ def page(tables: Tables) -> str:
     rows = tables[NAME]
     points = summarise(rows)
     by_weights = prices(points, "weights")
-    every = [price for name, found in by_weights.items() if not name.startswith(LATENT) for price in found]
+    few = [price for number in (2, 4) for price in by_weights[f"{number} heads a key head"]]
+    many, latent = by_weights["8 heads a key head"], by_weights[f"{LATENT} of 2 d_k"]
+    largest = max(matching(rows, rule="max"), key=lambda row: int(row["items"]))
     shared = [point for point in points if point["sharing"] != OWN and point["rule"] == "max" and point["held"]]
     facts = {
         "price_table": _prices(points),
@@ -135,8 +137,11 @@ def page(tables: Tables) -> str:
         "trained_table": _trained(tables.get(TRAINED, [])),
         "layers": _layers([point for point in points if point["rule"] == "max"]),
         "models": _models(),
-        "weights_median": f"{median(every):.2f}",
-        "weights_range": f"{min(every):.2f} to {max(every):.2f}",
+        "few": _range(few),
+        "many": _range(many),
+        "latent": _range(latent + by_weights[f"{LATENT} of 4 d_k"]),
+        "within": f"{max(max(few) - 1, 1 - min(few)):.0%}",
+        "largest": f"{largest['items']:,} and d_model up to {largest['d_model']}",
         "products_range": f"{min(_of(shared, 'multiply_adds')):.2f} to {max(_of(shared, 'multiply_adds')):.2f}",
         "cached_range": f"{min(_of(shared, 'cached')):.2f} to {max(_of(shared, 'cached')):.2f}",
         "bits": _bits(points),

@@ -1,4 +1,4 @@
-"""Train the narrowest heads of every way to share keys, by the paper's protocol; each row is stored as soon as it is found.
+"""Train the narrowest heads of every way to share keys, by the paper's protocol; each row is stored once it is found.
 
 A row is a measurement as `manyheads measure --heads h --key-heads g --seeds 5` makes it: the narrowest heads whose mean
 test F1 over the seeds reaches 0.99. Runs are kept in a store, so a measurement that was stopped continues.
