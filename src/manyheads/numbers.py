@@ -71,6 +71,7 @@ RANGES: Mapping[str, Range] = {
     "vocabulary": ITEMS, "d_model": WIDTH, "reduce_to": WIDTH, "message_width": WIDTH, "mlp_width": WIDTH,
     "input_width": WIDTH, "head_width": WIDTH, "embedding_width": WIDTH, "multiple": WIDTH, "layers": HEADS,
     "heads": HEADS, "key_heads": HEADS, "key_width": WIDTH, "key_budget": BUDGET, "max_key_budget": BUDGET,
+    "latent": WIDTH, "query_latent": WIDTH, "position_width": Range(0, 2**24),
     "matching_size": ITEMS, "dimension": HEADS, "retrieve": HEADS, "null": Range(0, 2**31 - 1),
     # contexts and examples
     "context": CONTEXT, "pairs": Range(1, 2**15),
