@@ -305,7 +305,9 @@ def run_child(count: int, *, seed: int = 0, torch: bool = False, first: int = 0)
         if done.returncode == 0:
             return json.loads(done.stdout.splitlines()[-1]), done.stderr
         case = Path(directory) / "case"
-        return {"crash": 1}, f"{case.read_text() if case.exists() else 'start'}\n{done.stderr[-3000:]}"
+        if not case.exists():  # a command fails with its ordinary words: no case was tried
+            raise RuntimeError(f"the attack does not start:\n{done.stderr[-3000:]}")
+        return {"crash": 1}, f"{case.read_text()}\n{done.stderr[-3000:]}"
 
 
 def main_script() -> int:
