@@ -59,7 +59,7 @@ def test_stored_rows_can_be_decided_again(rows: list[dict[str, Any]]) -> None:
             assert (answer.share is None) == (row["share"] is None)
 
 
-def walk(decide: Callable[[int], str], start: float) -> list[int]:
+def walk(decide: Callable[[int], str], start: float, wider: int = 2) -> list[int]:
     """The dimensions in the order in which they are decided; none is asked for before it was decided."""
     order: list[int] = []
 
@@ -67,7 +67,7 @@ def walk(decide: Callable[[int], str], start: float) -> list[int]:
         assert d_model in order
         return decide(d_model)
 
-    for d_model in around(start, known):
+    for d_model in around(start, known, wider):
         order.append(d_model)
     return order
 
@@ -77,6 +77,7 @@ def test_the_search_goes_from_the_law_to_both_sides() -> None:
     assert sorted(set(walk(lambda d: "held" if d > 12 else "excluded", 17.2))) == [*range(10, 18)]
     names = {15: "excluded", 16: "undecided", 17: "undecided", 18: "held"}
     assert sorted(set(walk(lambda d: names.get(d, "excluded" if d < 15 else "held"), 17.2))) == list(range(13, 21))
+    assert walk(lambda d: "held" if d > 138 else "excluded", 139.4, wider=0) == [139, 138]
 
 
 def test_it_continues_and_searches_again_what_was_undecided(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

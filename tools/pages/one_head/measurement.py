@@ -1,15 +1,17 @@
 """Decide one head around its transition, for several families; each row is stored as soon as it is decided.
 
-Parts: permutation, regular:2, regular:4 (Gaussian rows), large (permutations of 1024 items and more), wordnet, which
-needs `--data FOLDER` with the files named in REAL, and missed (the relations that every head misses). A second call
-continues where the first one stopped, and searches again what was undecided.
+Parts: permutation, regular:2, regular:4 (64 to 512 items, Gaussian rows), 1024, 2048, 4096 (permutations of so many
+items), wordnet, which needs `--data FOLDER` with the files named in REAL, and missed (the relations that every head
+misses). A second call continues where the first one stopped, and searches again what was undecided. Several parts may
+be decided at the same time.
 """
 
 from __future__ import annotations
 
+import fcntl
 import subprocess
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +26,7 @@ from tools.pages.one_head.text import law
 from tools.pages.rows import DATA, Row, machine_rows, matching, read_rows, write_rows
 
 NAME = "one-head"
-WIDER = 2  # dimensions that are decided beyond the last excluded and the first held one, on either side
+WIDER = 2
 SEEDS = 5
 REAL = "smollm2_top6144_f16.npy", "smollm2_top6144_wordnet_triples.npz"
 HYPERNYM = "@"
@@ -38,18 +40,20 @@ class Place:
     family: str
     items: int
     seeds: int = SEEDS
-    seconds: float | None = None
-    """Time limit of one decision."""
-    dimensions: tuple[int, ...] = field(default=())
+    wider: int = WIDER
+    """Dimensions that are decided beyond the last excluded and the first held one, on either side."""
+    dimensions: tuple[int, ...] = ()
+    """If given, only these are decided."""
 
 
 SIZES = (64, 128, 256, 512)
 FAMILIES = ("permutation", "regular:2", "regular:4")
 PLACES = (
     *(Place(family, family, items) for items in SIZES for family in FAMILIES),
-    Place("large", "permutation", 1024, seeds=1, seconds=900),
-    Place("large", "permutation", 2048, seeds=1, seconds=1800, dimensions=(128, 148, 136, 144)),
-    Place("large", "permutation", 4096, seeds=1, seconds=2400, dimensions=(192, 240)),
+    Place("1024", "permutation", 1024),
+    Place("2048", "permutation", 2048, seeds=1, dimensions=(128, 148, 136, 144)),
+    Place("2048", "permutation", 2048, seeds=1, wider=0),
+    Place("4096", "permutation", 4096, seeds=1, dimensions=(192, 224, 216, 200)),
     *(Place("wordnet", "wordnet", items, seeds=1) for items in (128, 256, 512)),
 )
 MISSED = ((16, 4), (32, 4), (32, 8), (64, 4), (64, 8))  # (items, d_model) of the bound for several heads
@@ -84,8 +88,8 @@ def wordnet_problem(folder: Path, items: int) -> Callable[[int, int], Problem]:
     return problem
 
 
-def around(start: float, decide: Callable[[int], str]) -> Iterator[int]:
-    """The dimensions to decide: from the law down to one excluded, up to one held, and `WIDER` more on either side."""
+def around(start: float, decide: Callable[[int], str], wider: int) -> Iterator[int]:
+    """The dimensions to decide: from the law down to one excluded, up to one held, and `wider` more on either side."""
     low = high = max(2, round(start))
     yield low
     while low > 2 and decide(low) != "excluded":
@@ -97,7 +101,7 @@ def around(start: float, decide: Callable[[int], str]) -> Iterator[int]:
     verdicts = {d: decide(d) for d in range(low, high + 1)}
     first = min(d for d, verdict in verdicts.items() if verdict != "excluded")
     last = max(d for d, verdict in verdicts.items() if verdict != "held")
-    for further in range(1, WIDER + 1):
+    for further in range(1, wider + 1):
         yield max(2, first - 1 - further)
         yield last + 1 + further
 
@@ -111,10 +115,12 @@ def commit() -> str:
 def store(row: Row) -> None:
     """Add one row; it replaces an undecided row of the same problem, which stays until then."""
     problem = {column: row[column] for column in ("family", "items", "d_model", "seed")}
-    kept = read_rows(NAME)
-    for old in matching(kept, **problem):
-        kept.remove(old)
-    write_rows(NAME, [*kept, row])
+    with Path(__file__).open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # another part may store a row at the same time
+        kept = read_rows(NAME)
+        for old in matching(kept, **problem):
+            kept.remove(old)
+        write_rows(NAME, [*kept, row])
 
 
 def decide_place(place: Place, draw: Callable[[int, int], Problem], seed: int, code: str) -> Iterator[Row]:
@@ -124,10 +130,11 @@ def decide_place(place: Place, draw: Callable[[int, int], Problem], seed: int, c
     verdicts = {row["d_model"]: row["verdict"] for row in stored if row["verdict"] != "undecided"}
     relations = draw(2, seed).relations
 
-    for d_model in place.dimensions or around(law(place.items, relations), lambda d: verdicts[d]):
+    order = around(law(place.items, relations), lambda d: verdicts[d], place.wider)
+    for d_model in place.dimensions or order:
         if d_model in verdicts:
             continue
-        answer = exclude(draw(d_model, seed), time_limit=place.seconds, workers=1)
+        answer = exclude(draw(d_model, seed), workers=1)
         verdicts[d_model] = answer.verdict
         yield {
             "family": place.family,
