@@ -59,6 +59,7 @@ BASES = {
     "paper": "list --quick",
     "block": "--embedding gaussian:8 --items 40 --heads 1 --key-width 2 --steps 1",
     "heads": "LAYER",
+    "explore": "",
     "retrieve": "--error 1 --context-length 8 --sequences 10",
 }
 WITH_TORCH = ("paper", "block", "heads", "retrieve")

@@ -6,6 +6,7 @@ import importlib
 import inspect
 import pkgutil
 from collections.abc import Callable, Iterator
+from typing import is_typeddict
 
 import pytest
 
@@ -20,7 +21,9 @@ def _public_functions() -> Iterator[tuple[str, Callable[..., object]]]:
         for module in pkgutil.iter_modules(room.__path__, f"{room.__name__}."):
             found = importlib.import_module(module.name)
             for name, value in vars(found).items():
-                if callable(value) and getattr(value, "__module__", "") == module.name and not name.startswith("_"):
+                if not callable(value) or is_typeddict(value) or name.startswith("_"):
+                    continue
+                if getattr(value, "__module__", "") == module.name:
                     yield f"{module.name}.{name}", value
 
 

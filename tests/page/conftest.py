@@ -17,10 +17,10 @@ FLAGS = [
 
 @pytest.fixture(scope="session")
 def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from manyheads.page import document
+    from manyheads.page import explore_page
 
     path = tmp_path_factory.mktemp("page") / "explore.html"
-    path.write_text(document(), encoding="utf-8")
+    path.write_text(explore_page(), encoding="utf-8")
     return path
 
 

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from manyheads.cli import main
-from manyheads.page import document
+from manyheads.page import explore_page
 from manyheads.page.document import PAGE_MODULES, WORKER_MODULES, joined_modules
 
 ROOM = Path(str(files("manyheads.page")))
 
 
 def test_the_page_is_one_small_file_without_requests() -> None:
-    page = document()
+    page = explore_page()
     assert len(page.encode()) < 1_500_000
     assert "{{" not in page.replace("{{}}", "")
     text = page.replace((ROOM / "page.css").read_text(), "")
@@ -83,7 +83,7 @@ def test_colours_have_the_contrast_of_wcag_aa_in_both_themes() -> None:
 def test_the_command_writes_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "page.html"
     assert main(["explore", "-o", str(path)]) == 0
-    assert path.read_text(encoding="utf-8") == document()
+    assert path.read_text(encoding="utf-8") == explore_page()
     assert main(["explore", "-o", str(path)]) == 2
     assert main(["explore", "-o", str(tmp_path / "page.txt")]) == 2
     assert "must end in .html" in capsys.readouterr().err

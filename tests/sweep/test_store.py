@@ -120,9 +120,10 @@ def test_a_finished_result_is_final_and_any_other_gives_way(tmp_path: Path) -> N
 
 
 def test_records_are_added_all_or_none(tmp_path: Path) -> None:
+    block = replace(record(1), kind="block", run={"items": "many"}, id=fields_id({"items": "many"}))
     with Store.write(tmp_path / "s.db") as store:
         with pytest.raises(InputError, match="cannot store TEXT"):
-            store.add([record(0), replace(record(1), run={"items": "many"}, id=fields_id({"items": "many"}))])
+            store.add([record(0), block])
         assert store.records() == []
 
 

@@ -13,7 +13,7 @@ from manyheads.capacity.regression import MeasuredLaw, MeasuredProblem, law_regr
 from manyheads.capacity.search import PROBE, Search
 from manyheads.capacity.thresholds import Goal, Point, Threshold, points, search_threshold
 from manyheads.problem.embedding import GIVEN
-from manyheads.problem.graph_kinds import GraphFamily, graph_family
+from manyheads.problem.graph_kinds import GRAPH_KINDS, GraphFamily, graph_family
 from manyheads.sweep import Record, Store
 
 # the graph, the fields that follow from its kind or from d_model, and the step limit of a size (Table 2)
@@ -85,8 +85,11 @@ def run_bits(fields: Mapping[str, Any]) -> BitsPerWeight | None:
         fields: The fields of a run.
 
     Returns:
-        The bits per weight; None if the graph is known by its fingerprint only, or the run has no graph.
+        The bits per weight; None if the graph is known by its fingerprint only, the run has no graph, or its kind
+        of graph is not registered.
     """
+    if str(fields.get("graph")).split(":")[0] not in GRAPH_KINDS:
+        return None
     family = stored_family(fields)
     if family is None:
         return None

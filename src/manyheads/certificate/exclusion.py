@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from manyheads.certificate import certify, described
 from manyheads.certificate.exclusion_proof import Exclusion, correction_share, one_item_share
-from manyheads.certificate.exclusion_search import Search
+from manyheads.certificate.exclusion_search import ExclusionSearch
 from manyheads.certificate.few_pairs import few_pairs, few_pairs_prove, one_item, twin_pairs
 from manyheads.errors import require_type
 from manyheads.machine import cores
@@ -29,6 +29,7 @@ from manyheads.problem.problem import Problem
 
 NEWTON_STEPS = 200
 FEW_PAIRS_STEP = 30  # where a problem is open after this step, a proof by few pairs or by one item is looked for
+ONE_ITEM_STEPS = 10  # from then on, wrong pairs that all belong to one item are mended by themselves, so often
 SAFE_SHARE = 0.5  # a proof is accepted where rounding can take at most this part of every entry
 
 
@@ -67,7 +68,7 @@ def exclude(
         reason = "one head: impossible at every width, proved by two items with the same row and different relations"
         return Exclusion("excluded", reason, problem.items, problem.relations, problem.d_model, 0, 0.0, twins, 0.0)
     with ThreadPoolExecutor(workers or cores()) as pool:
-        search = Search(problem, pool)
+        search = ExclusionSearch(problem, pool)
 
         def sizes() -> tuple[int, int, int, int, float]:
             seconds = time.monotonic() - started
@@ -83,8 +84,10 @@ def exclude(
                 if share < SAFE_SHARE:
                     reason = "one head: impossible at every width, proved"
                     return Exclusion("excluded", reason, *sizes(), matrix=search.matrix, share=share)
-            if not wrong:
-                layer = search.layer()
+            is_mended = wrong and search.steps >= FEW_PAIRS_STEP and search.steps % ONE_ITEM_STEPS == 0
+            more = search.one_item_step() if is_mended else None
+            if not wrong or more is not None:
+                layer = search.layer(more)
                 certificate = certify(layer, problem)
                 if certificate.holds:
                     reason = f"one head of width {layer.key_width} holds the graph, certified"

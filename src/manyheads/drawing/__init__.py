@@ -36,7 +36,7 @@ def draw(value: object, problem: Problem | None = None) -> Figure:
     from manyheads.drawing.layer_pictures import draw_heads, draw_scores, draw_training, layer_scores
     from manyheads.errors import require_type
     from manyheads.fitting import FitResult
-    from manyheads.fitting.shape_search import FitSearchResult
+    from manyheads.fitting.options import FitSearchResult
     from manyheads.layer.layer import Layer
     from manyheads.problem.problem import Problem
     from manyheads.training import Outcome

@@ -2,8 +2,8 @@
 
 from manyheads.fitting.folding import Map, fold, linear_map, map_rows, suitable_map
 from manyheads.fitting.layer_fit import FitResult, fit, grow
-from manyheads.fitting.options import Descent, FitOptions, FitProgress, ShapeTrial
-from manyheads.fitting.shape_search import FitSearchResult, best_split, smallest
+from manyheads.fitting.options import Descent, FitOptions, FitProgress, FitSearchResult, ShapeTrial
+from manyheads.fitting.shape_search import best_split, smallest
 from manyheads.fitting.shapes import predicted_shape, splits
 
 __all__ = [

@@ -1,20 +1,23 @@
-"""Options of a fit: the arguments that all functions of this room share, the constants of an attempt, the progress."""
+"""Options of a fit and of an attempt; the values that a fit and a search report: progress, trials, result."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
 import numpy as np
 
+from manyheads.certificate import Certificate
 from manyheads.certificate.precisions import PRECISIONS, Precision
 from manyheads.errors import InputError
 from manyheads.fitting.folding import Map
 from manyheads.identity import normalise_numbers
+from manyheads.layer.layer import Layer
 from manyheads.layer.rules import MAX, SOFTMAX, Rule, rule_named
 from manyheads.problem.problem import ContextLength
+from manyheads.tables import Shown, Summary, counted, data_frame, in_heads, summary
 
 RESTARTS = 12
 FIT_RULES = (MAX, SOFTMAX)
@@ -154,6 +157,41 @@ class ShapeTrial:
     def both_budgets(self) -> int:
         """D_Q + D_K: the number of weights divided by d_model."""
         return (self.heads + self.key_heads) * self.key_width
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FitSearchResult(Shown):
+    """The result of a search.
+
+    Attributes:
+        layer: The best layer that certified, or None.
+        certificate: Its certificate, or None.
+        best: The trial that the layer comes from, or None.
+        trials: Every trial, in the order of their ends.
+        seconds: The duration of the search.
+    """
+
+    layer: Layer | None
+    certificate: Certificate | None
+    best: ShapeTrial | None
+    trials: tuple[ShapeTrial, ...]
+    seconds: float
+
+    def summary(self) -> Summary:
+        """The number of trials, and the certificate of the best layer."""
+        told = None if self.certificate is None else self.certificate.summary()
+        rows = [("verdict", "nothing certified")] if told is None else [("verdict", told.title), *told.rows]
+        trial = self.best
+        best = "no layer" if trial is None else in_heads(trial.heads, trial.key_width, trial.key_heads)
+        return summary(f"search: {best} after {counted(len(self.trials), 'trial')} in {self.seconds:.1f} s", rows)
+
+    def to_frame(self) -> Any:
+        """The trials as a pandas data frame.
+
+        Raises:
+            InputError: pandas is not installed.
+        """
+        return data_frame(asdict(trial) | {"key_budget": trial.key_budget} for trial in self.trials)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,9 +7,8 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from itertools import chain
-from typing import Any
 
 import numpy as np
 
@@ -26,53 +25,25 @@ from manyheads.fitting.descent import (
     shrunk_start,
 )
 from manyheads.fitting.layer_fit import CHAIN, MappedProblem, require_fit, widened
-from manyheads.fitting.options import DEFAULT_OPTIONS, Descent, FitOptions, ShapeTrial, Start, suitable_descent
+from manyheads.fitting.options import (
+    DEFAULT_OPTIONS,
+    Descent,
+    FitOptions,
+    FitSearchResult,
+    ShapeTrial,
+    Start,
+    suitable_descent,
+)
 from manyheads.fitting.shapes import least_budgets, likeliest, predicted_shape, require_possible, shapes_within
 from manyheads.layer.layer import Layer
 from manyheads.numbers import check_numbers
 from manyheads.problem.problem import Problem
-from manyheads.tables import Shown, Summary, counted, data_frame, in_heads, summary
 
 SECONDS = 60.0  # of a search without a time limit
 SPLIT_TRIALS = 3  # trials of every split of a given key budget
 FIRST_STEP = 0.2  # after a budget certifies, the next is smaller by this part at first
 HOPELESS = 1.5  # wrong pairs for each relation; a failure with more is not continued
 NARROWEST = 1.5  # a certified width is narrowed by at most this factor
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class FitSearchResult(Shown):
-    """The result of a search.
-
-    Attributes:
-        layer: The best layer that certified, or None.
-        certificate: Its certificate, or None.
-        best: The trial that the layer comes from, or None.
-        trials: Every trial, in the order of their ends.
-        seconds: The duration of the search.
-    """
-
-    layer: Layer | None
-    certificate: Certificate | None
-    best: ShapeTrial | None
-    trials: tuple[ShapeTrial, ...]
-    seconds: float
-
-    def summary(self) -> Summary:
-        """The number of trials, and the certificate of the best layer."""
-        told = None if self.certificate is None else self.certificate.summary()
-        rows = [("verdict", "nothing certified")] if told is None else [("verdict", told.title), *told.rows]
-        trial = self.best
-        best = "no layer" if trial is None else in_heads(trial.heads, trial.key_width, trial.key_heads)
-        return summary(f"search: {best} after {counted(len(self.trials), 'trial')} in {self.seconds:.1f} s", rows)
-
-    def to_frame(self) -> Any:
-        """The trials as a pandas data frame.
-
-        Raises:
-            InputError: pandas is not installed.
-        """
-        return data_frame(asdict(trial) | {"key_budget": trial.key_budget} for trial in self.trials)
 
 
 class FitSearch:

@@ -1,4 +1,4 @@
-"""document: the page as one HTML file. Modules, style, template and engine are put together as text."""
+"""explore_page: the page as one HTML file. Modules, style, template and engine are put together as text."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _IMPORT = re.compile(r'^import [^;]* from "\./[a-z]+\.mjs";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=class|const|function|async function)", re.MULTILINE)
 
 
-def document() -> str:
+def explore_page() -> str:
     """The page: it needs no other file, and asks nothing of the network.
 
     Returns:
         The text of an HTML file, about 0.4 MB.
 
-    >>> page = document()
+    >>> page = explore_page()
     >>> page.startswith("<!doctype html>"), len(page) < 1_500_000
     (True, True)
     """

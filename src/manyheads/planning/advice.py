@@ -89,9 +89,9 @@ def plan(
 
     >>> advice = plan(items=512, relations=512, d_model=64)
     >>> advice.recommended.heads, advice.bit_bound < advice.freedom_law < advice.predicted.key_budget
-    (3, True)
+    (6, True)
     >>> plan(items=512, relations=512, d_model=64, heads=32).recommended.key_width
-    5
+    4
     """
     rule = rule_named(rule)
     _check_sizes(items, relations, d_model, embedding)

@@ -33,11 +33,11 @@ class ExploreCommand:
 
         from manyheads.files import check_writable
         from manyheads.files.atomic_files import write_whole
-        from manyheads.page import document
+        from manyheads.page import explore_page
 
         require_ending("--output", self.output, (".html",))
         check_writable(self.output, force=self.force)
-        write_whole(self.output, document().encode(), force=self.force)
+        write_whole(self.output, explore_page().encode(), force=self.force)
         opened = webbrowser.open(self.output.absolute().as_uri()) if self.open else None
         notes = [f"no browser could be started: open {self.output} yourself"] if opened is False else []
         return Answer(
