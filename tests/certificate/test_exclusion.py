@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -13,6 +15,7 @@ from support.linear_programme import one_head_holds
 from manyheads import Layer, certify, gaussian, permutation_graph, regular_graph
 from manyheads.certificate.exclusion import exclude
 from manyheads.certificate.exclusion_proof import check_exclusion, correction_share, one_item_share
+from manyheads.certificate.exclusion_search import ExclusionSearch
 from manyheads.certificate.few_pairs import one_item
 from manyheads.problem.graph import Graph
 from manyheads.problem.problem import Problem
@@ -266,3 +269,24 @@ def test_a_disturbed_proof_by_one_item_is_refused() -> None:
     assert not check_exclusion(hub(40, 27), matrix).proved
     constant = np.column_stack([problem.rows, np.ones(128, dtype=np.float32)])  # 1 is a column of X itself
     assert check_exclusion(Problem(problem.graph, constant), matrix).proved
+
+
+@pytest.mark.parametrize(("d_model", "is_source"), [(44, False), (56, True)])
+def test_wrong_pairs_that_all_belong_to_one_item_are_mended(d_model: int, is_source: bool) -> None:
+    """The last wrong pairs of the search are those of the hub. Every step for them alone makes all pairs right."""
+    problem = hub(30, d_model, is_source=is_source)
+    signs = np.where(problem.graph.adjacency(), 1.0, -1.0)
+    mended = 0
+    with ThreadPoolExecutor(1) as pool:
+        search = ExclusionSearch(problem, pool)
+        while search.look()[0]:
+            sources, targets = np.nonzero(signs * search.scores <= 0)
+            more = search.one_item_step()
+            if more is not None:
+                mended += 1
+                assert 1 in (len(set(sources.tolist())), len(set(targets.tolist())))
+                assert not certify(search.layer(), problem).holds
+                assert certify(search.layer(more), problem).holds
+            assert search.step()
+        assert search.one_item_step() is None  # nothing is wrong
+    assert mended
