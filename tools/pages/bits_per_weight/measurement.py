@@ -1,6 +1,7 @@
 """Find where one head holds a permutation, and small layers for real relations; other rows are those of other pages.
 
-Parts: one-head, and real, which needs `--data FOLDER` with the files of the page on one head. Where the table one-head
+Parts: one-head; shared, layers whose heads share keys; and real, which needs `--data FOLDER` with the files of the page on
+one head. Where the table one-head
 has rows, the page reads them instead of the part one-head. The table bits-per-weight-neighbours is typed in from the
 papers that its rows name.
 """
@@ -18,10 +19,12 @@ from tools.pages.catalogue import Settings
 from tools.pages.one_head.measurement import commit, wordnet_problem
 from tools.pages.rows import Row, machine_rows, matching, read_rows, write_rows
 
-PARTS = ("one-head", "real")
+PARTS = ("one-head", "shared", "real")
 NAME = "bits-per-weight-one-head"
 SIZES = (64, 128)
 REAL_SIZES, REAL_WIDTH, REAL_SECONDS = (256, 512), 64, 90.0
+SHARED = tuple((items, 16, key_heads) for items in (64, 128) for key_heads in (None, 2, 1))
+SHARED_SEEDS, SHARED_SECONDS = 3, 60.0
 
 
 def decide(items: int, d_model: int) -> Row:
@@ -56,10 +59,31 @@ def fit_real(data: Path) -> list[Row]:
     return rows
 
 
+def fit_shared() -> None:
+    """The layers of fewest weights that certify in limited time, with and without shared keys; stored one by one."""
+    for seed in range(SHARED_SEEDS):
+        for items, d_model, key_heads in SHARED:
+            rows = read_rows("bits-per-weight-shared")
+            key = {"items": items, "d_model": d_model, "shared": key_heads or 0, "seed": seed}
+            if matching(rows, **key):
+                continue
+            problem = Task(f"permutation:{items}", f"gaussian:{d_model}").draw(seed)
+            found = smallest(problem, time_limit=SHARED_SECONDS, key_heads=key_heads)
+            if found.layer is None:
+                continue
+            layer = found.layer
+            shape = {"heads": layer.heads, "key_heads": layer.key_heads, "key_width": layer.key_width}
+            effort = {"trials": len(found.trials), "seconds": found.seconds, "commit": commit()}
+            write_rows("bits-per-weight-shared", [*rows, key | shape | effort])
+            print(key | shape | effort, flush=True)
+
+
 def measure(settings: Settings) -> None:
     """Measure the parts that are asked for; the rows of real relations are kept if no folder is given."""
     if settings.only in (None, "one-head"):
         decide_transition()
+    if settings.only in (None, "shared"):
+        fit_shared()
     if settings.only in (None, "real") and settings.data is not None:
         write_rows("bits-per-weight-real", fit_real(settings.data))
     write_rows("bits-per-weight-machine", machine_rows())
