@@ -11,7 +11,7 @@ import pytest
 from manyheads.drawing.style import save
 from tools.pages.bits_per_weight import measurement
 from tools.pages.bits_per_weight.pictures import MARKS, draw_bits
-from tools.pages.bits_per_weight.text import GROUPS, ONE_HEAD, TABLES, points, transitions
+from tools.pages.bits_per_weight.text import GROUPS, ONE_HEAD, SHARED, TABLES, points, shared_points, transitions
 from tools.pages.catalogue import Settings
 from tools.pages.rows import Row, matching, read_rows, read_tables
 
@@ -21,7 +21,8 @@ def test_every_group_has_points_in_one_unit() -> None:
     assert {point["group"] for point in found} == set(GROUPS)
     for point in found:
         weights = 2 * point["d_model"] * point["certified"]
-        assert point["certified_bits"] == pytest.approx(point["log2_graphs"] / weights)
+        if point["group"] != SHARED:
+            assert point["certified_bits"] == pytest.approx(point["log2_graphs"] / weights)
         assert point["certified_bits"] < point["most_bits"]
         if point["trained"]:
             assert point["trained_bits"] * point["trained"] == pytest.approx(
@@ -29,6 +30,18 @@ def test_every_group_has_points_in_one_unit() -> None:
             )
     (one,) = [p for p in found if (p["items"], p["d_model"], p["graphs"]) == (512, 64, "permutations of 512 items")]
     assert one["log2_graphs"] == pytest.approx(math.lgamma(513) / math.log(2))
+
+
+def test_shared_keys_count_the_weights_of_their_key_heads() -> None:
+    """4 heads that share one key head of width 5 over d_model 16: (4 + 1)·16·5 weights. The middle seed counts."""
+    row = {"items": 64, "d_model": 16, "shared": 1, "heads": 4, "key_heads": 1, "key_width": 5}
+    (point,) = shared_points([row | {"seed": 0}, row | {"seed": 1, "key_width": 9}, row | {"seed": 2, "key_width": 3}])
+    assert point["certified_bits"] == pytest.approx(math.lgamma(65) / math.log(2) / 400)
+    assert point["certified"] == 5
+    assert point["graphs"] == "permutations of 64 items: 4 heads of width 5, 1 key head"
+    apart = row | {"seed": 0, "shared": 0, "key_heads": 4}
+    assert [one["graphs"][-14:] for one in shared_points([apart])] == ["no shared keys"]
+    assert shared_points([apart])[0]["certified_bits"] == pytest.approx(math.lgamma(65) / math.log(2) / 640)
 
 
 def decision(family: str, d_model: int, seed: int, verdict: str) -> Row:

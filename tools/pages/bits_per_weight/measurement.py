@@ -1,9 +1,8 @@
 """Find where one head holds a permutation, and small layers for real relations; other rows are those of other pages.
 
-Parts: one-head; shared, layers whose heads share keys; and real, which needs `--data FOLDER` with the files of the page on
-one head. Where the table one-head
-has rows, the page reads them instead of the part one-head. The table bits-per-weight-neighbours is typed in from the
-papers that its rows name.
+Parts: one-head; shared, layers whose heads share keys; and real, which needs `--data FOLDER` with the files of the page
+on one head. Where the table one-head has rows, the page reads them instead of the part one-head. The table
+bits-per-weight-neighbours is typed in from the papers that its rows name.
 """
 
 from __future__ import annotations

@@ -15,12 +15,14 @@ TABLES = (
     *([HEAD_PAGE] if (DATA / f"{HEAD_PAGE}.csv").exists() else []),
     "capacity_floor",
     "bits-per-weight-one-head",
+    "bits-per-weight-shared",
     "bits-per-weight-real",
     "bits-per-weight-neighbours",
     "bits-per-weight-machine",
 )
 PERMUTATIONS, REGULAR, ONE_HEAD, REAL = "permutations", "regular graphs", "one head at its transition", "real relations"
-GROUPS = (PERMUTATIONS, REGULAR, ONE_HEAD, REAL)
+SHARED = "shared keys"
+GROUPS = (PERMUTATIONS, REGULAR, SHARED, ONE_HEAD, REAL)
 
 
 def points(tables: Tables, measured: Mapping[Problem, int | None] | None = None) -> list[Row]:
@@ -35,12 +37,51 @@ def points(tables: Tables, measured: Mapping[Problem, int | None] | None = None)
         group = REGULAR if floor["family"] == "regular" else PERMUTATIONS
         words = f"regular:{floor['items']}:{floor['degree']}"
         found.append(_point(group, words, floor["d_model"], certified=floor["floor"], trained=floor["measured"]))
+    found += shared_points(tables["bits-per-weight-shared"])
     found += [_point(ONE_HEAD, *one) for one in transitions(tables)]
     for row in tables["bits-per-weight-real"]:
         words = f"random:{row['items']}:{row['relations']}"
         point = _point(REAL, words, row["d_model"], certified=row["heads"] * row["key_width"])
         found.append(point | {"graphs": row["name"]})
     return found
+
+
+def shared_points(rows: Sequence[Row]) -> list[Row]:
+    """For each problem and number of key heads, the layer of the middle seed by its weights."""
+    found = []
+    problems = dict.fromkeys((row["items"], row["d_model"], row["shared"]) for row in rows)
+    for items, d_model, shared in sorted(problems):
+        own = matching(rows, items=items, d_model=d_model, shared=shared)
+        row = sorted(own, key=_shared_weights)[len(own) // 2]
+        words = f"permutation:{items}"
+        held = bits_per_weight(words, weights=_shared_weights(row))
+        shape = {
+            "d_model": d_model,
+            "heads": row["heads"],
+            "key_width": row["key_width"],
+            "key_heads": row["key_heads"],
+        }
+        keys = f"{row['key_heads']} key head{'s' if row['key_heads'] > 1 else ''}" if shared else "no shared keys"
+        found.append(
+            {
+                "group": SHARED,
+                "graphs": f"{held.family}: {row['heads']} heads of width {row['key_width']}, {keys}",
+                "items": items,
+                "d_model": d_model,
+                "log2_graphs": held.log2_graphs,
+                "certified": row["key_heads"] * row["key_width"],
+                "certified_bits": held.value,
+                "trained": None,
+                "trained_bits": None,
+                "most_bits": float(log2_labellings(items=items, **shape)) / held.weights,
+            }
+        )
+    return found
+
+
+def _shared_weights(row: Row) -> int:
+    """The weights of W_Q and W_K of a row's layer."""
+    return int((row["heads"] + row["key_heads"]) * row["d_model"] * row["key_width"])
 
 
 def transitions(tables: Tables) -> list[tuple[str, int, float]]:
@@ -102,6 +143,8 @@ def page(tables: Tables) -> str:
         "gap": f"{median(point['most_bits'] / point['certified_bits'] for point in many):.0f}",
         "points": len(both),
         "one_head": _range([point["certified_bits"] for point in heads]) if heads else "not measured",
+        "shared": _shared_text(matching(found, group=SHARED)),
+        "shared_seeds": len({row["seed"] for row in tables["bits-per-weight-shared"]}),
         "real": " and ".join(f"{point['certified_bits']:.2f}" for point in real),
         "real_width": " and ".join(sorted({str(point["d_model"]) for point in real})),
         "real_seconds": " and ".join(f"{row['seconds']:.0f} s" for row in tables["bits-per-weight-real"]),
@@ -114,6 +157,13 @@ def page(tables: Tables) -> str:
 
 def _range(values: Sequence[float]) -> str:
     return f"{min(values):.2f} to {max(values):.2f}, {median(values):.2f} in the median"
+
+
+def _shared_text(found: Sequence[Row]) -> str:
+    """Bits per weight with and without shared keys."""
+    apart = [point["certified_bits"] for point in found if point["graphs"].endswith("no shared keys")]
+    shared = [point["certified_bits"] for point in found if not point["graphs"].endswith("no shared keys")]
+    return f"{min(shared):.2f} to {max(shared):.2f}, and {min(apart):.2f} to {max(apart):.2f} without shared keys"
 
 
 def _densest(regular: Sequence[Row]) -> str:

@@ -17,6 +17,8 @@ from pathlib import Path
 import numpy as np
 
 from manyheads.certificate.exclusion import exclude
+from manyheads.certificate.exclusion_proof import check_exclusion
+from manyheads.certificate.few_pairs import one_item
 from manyheads.problem.graph import Graph
 from manyheads.problem.problem import Problem
 from manyheads.training import Task
@@ -151,6 +153,18 @@ def decide_place(place: Place, draw: Callable[[int, int], Problem], seed: int, c
         }
 
 
+def hub_row(draw: Callable[[int, int], Problem], items: int) -> Row:
+    """The largest d_model at which the pairs of one token alone exclude the graph, and how many relations they have."""
+    held = matching(read_rows(NAME), family="wordnet", items=items, verdict="held")
+    for d_model in range(min(row["d_model"] for row in held) - 1, 1, -1):
+        problem = draw(d_model, 0)
+        matrix = one_item(problem)
+        if matrix is not None and (check := check_exclusion(problem, matrix)).proved:
+            relations = int((matrix > 0).sum())
+            return {"items": items, "d_model": d_model, "token_relations": relations, "share": check.share}
+    raise ValueError("no token excludes the graph alone at any width")
+
+
 def measure(settings: Settings) -> None:
     """Decide every place that has no row, or only one part; WordNet's rows are kept if no folder is given."""
     code = commit()
@@ -166,6 +180,9 @@ def measure(settings: Settings) -> None:
             for row in decide_place(place, draw, seed, code):
                 store(row)
                 print(row, flush=True)
+    if settings.only in (None, "wordnet") and settings.data is not None:
+        sizes = [place.items for place in PLACES if place.part == "wordnet"]
+        write_rows(f"{NAME}-hubs", [hub_row(wordnet_problem(settings.data, items), items) for items in sizes])
     if settings.only in (None, "missed"):
         draws = (gaussian_problem("permutation", items)(d_model, 0) for items, d_model in MISSED)
         write_rows(f"{NAME}-missed", [missed_row(problem) for problem in draws])
