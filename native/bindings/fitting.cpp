@@ -64,10 +64,8 @@ private:
                              int threads, std::optional<int> key_heads) {
         Relations relations = relations_from(row_starts, targets);
         require(embedding.shape(0) == std::size_t(relations.items()), "the embedding has another number of rows than the graph items");
-        require_shape(relations.items(), static_cast<std::int64_t>(embedding.shape(1)), heads, key_width);
+        require_shape(relations.items(), static_cast<std::int64_t>(embedding.shape(1)), heads, key_heads.value_or(heads), key_width);
         require_range("threads", threads, 1, MOST_THREADS);
-        require_range("key_heads", key_heads.value_or(heads), 1, heads);
-        require(heads % key_heads.value_or(heads) == 0, "key_heads does not divide heads");
         return relations;
     }
 

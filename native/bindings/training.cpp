@@ -111,9 +111,8 @@ public:
     }
 
     void set_weights(const Array<double, 3> &query, const Array<double, 3> &key, double threshold) {
-        for (const auto *w : {&query, &key})
-            require(w->shape(0) == std::size_t(s_.heads) && w->shape(1) == std::size_t(s_.d_model) &&
-                        w->shape(2) == std::size_t(s_.key_width),
+        for (const auto &[w, heads] : {std::pair(&query, s_.heads), std::pair(&key, s_.key_heads)})
+            require(w->shape(0) == std::size_t(heads) && w->shape(1) == std::size_t(s_.d_model) && w->shape(2) == std::size_t(s_.key_width),
                     "the weights have another shape than the settings");
         engine_->set_weights(query.data(), key.data(), threshold);
     }
@@ -135,10 +134,11 @@ public:
 
 private:
     template <class Fill> std::pair<Numbers, Numbers> matrices(Fill &&fill) const {
-        const std::size_t heads = s_.heads, d_model = s_.d_model, key_width = s_.key_width;
-        auto query = std::make_unique<double[]>(heads * d_model * key_width), key = std::make_unique<double[]>(heads * d_model * key_width);
+        const std::size_t heads = s_.heads, key_heads = s_.key_heads, d_model = s_.d_model, key_width = s_.key_width;
+        auto query = std::make_unique<double[]>(heads * d_model * key_width);
+        auto key = std::make_unique<double[]>(key_heads * d_model * key_width);
         fill(query.get(), key.get());
-        return {owned(std::move(query), {heads, d_model, key_width}), owned(std::move(key), {heads, d_model, key_width})};
+        return {owned(std::move(query), {heads, d_model, key_width}), owned(std::move(key), {key_heads, d_model, key_width})};
     }
 
     Settings s_;
@@ -157,6 +157,7 @@ void register_training(nb::module_ &m) {
         .def_rw("items", &Settings::items)
         .def_rw("d_model", &Settings::d_model)
         .def_rw("heads", &Settings::heads)
+        .def_rw("key_heads", &Settings::key_heads)
         .def_rw("key_width", &Settings::key_width)
         .def_rw("context", &Settings::context)
         .def_rw("softmax", &Settings::softmax)
@@ -179,7 +180,9 @@ void register_training(nb::module_ &m) {
         .def_rw("patience", &Settings::patience)
         .def_rw("context_key", &Settings::context_key);
 
-    nb::class_<Training>(m, "Training", "One run of the native engine. Weights cross this border as float64 (heads, d_model, key_width).")
+    nb::class_<Training>(m, "Training",
+                         "One run of the native engine. Weights cross this border as float64, query as (heads, d_model, key_width), "
+                         "key as (key_heads, d_model, key_width).")
         .def(nb::init<const Settings &, const std::string &, const Indices &, const Indices &, const Array<float, 2> &,
                       const std::optional<Array<double, 2>> &>(),
              "settings"_a, "precision"_a, "row_starts"_a, "targets"_a, "embedding"_a, "messages"_a.none())

@@ -42,7 +42,8 @@ struct Monitor {
     double seconds;                            // how long the run may take
 };
 
-// Weights and gradients cross this border as float64 (heads, d_model, key_width), the layout of Layer.
+// Weights and gradients cross this border as float64, in the layout of Layer: the query as (heads, d_model, key_width), the key as
+// (key_heads, d_model, key_width).
 class Engine {
 public:
     virtual ~Engine() = default;

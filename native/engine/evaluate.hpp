@@ -16,8 +16,8 @@ template <class T, int FIXED> class Evaluation {
 public:
     Evaluation(const Evaluation &) = delete;
     Evaluation(const Data<T> &data, std::uint64_t stream, std::int64_t count)
-        : s_(data.settings), layout_(data.layout()), sampler_(data.sampler()), embedding_(data.embedding, BLOCK),
-          block_(s_.heads, s_.key_width, BLOCK), shape_(s_.heads, s_.key_width, s_.context) {
+        : s_(data.settings), layout_(data.layout()), sampler_(data.sampler()), embedding_(data.embedding, BLOCK), block_(s_, BLOCK),
+          shape_(s_, s_.context) {
         draw(stream, count);
         const std::size_t padded = round_up(static_cast<int>(items_.size()), BLOCK), pairs = std::size_t(s_.context) * s_.context;
         if (!s_.softmax && !s_.values && count < MOST_COUNTED && padded * padded <= pairs * count) {

@@ -2,6 +2,7 @@
 // where the compiler may know it (the paper's ℓ = 16, and the blocks of items an evaluation walks), else 0.
 #pragma once
 
+#include "settings.hpp"
 #include "simd.hpp"
 
 namespace manyheads {
@@ -20,15 +21,21 @@ private:
     int length_, stride_;
 };
 
-// The rows of queries and, after them, of keys, each row over the positions of a context.
+// The rows of queries and, after them, of keys, each row over the positions of a context. `group` heads in a row read one key head.
 template <class T, int FIXED> struct Shape : Positions<T, FIXED> {
-    int heads, key_width;
+    int heads, key_heads, key_width, group;
 
-    Shape(int heads_, int key_width_, int length) : Positions<T, FIXED>(length), heads(heads_), key_width(key_width_) {}
+    Shape(const Settings &s, int length)
+        : Positions<T, FIXED>(length), heads(s.heads), key_heads(s.key_heads), key_width(s.key_width), group(s.heads / s.key_heads) {}
 
     std::ptrdiff_t head(int k) const { return std::ptrdiff_t(k) * key_width * this->stride(); }
     std::ptrdiff_t keys() const { return head(heads); }
-    std::size_t size() const { return 2 * keys(); }
+    std::size_t size() const { return head(heads + key_heads); }
+
+    // Calls body(key, first, end) for every key head: where its keys are, and the heads first … end − 1 that read them.
+    template <class Body> MANYHEADS_INLINE void each_key_head(Body &&body) const {
+        for (int k = 0; k < key_heads; ++k) body(head(heads + k), k * group, (k + 1) * group);
+    }
 };
 
 }  // namespace manyheads

@@ -19,17 +19,38 @@ MANYHEADS_INLINE inline Tile<T, R, V> head_scores(const Shape<T, FIXED> s, const
     return tile;
 }
 
-// result[c, :] = Σ_t a[c, t]·weight(t, :) for the rows c of one head: the gradient of its queries or of its keys.
-template <class T, int FIXED, class Weight>
+// result[c, :] = Σ_t a[c, t]·weight(t, :) for the rows c of one head: the gradient of its queries or of its keys. ADD: to
+// the sum over the heads before, which share the keys.
+template <bool ADD, class T, int FIXED, class Weight>
 MANYHEADS_INLINE inline void head_gradient(const Shape<T, FIXED> s, const T *a, T *result, const Weight weight) {
     row_blocks<6>(s.key_width, [=](auto R, int c) MANYHEADS_INLINE {
         vector_blocks<T>(s.stride(), [=](auto V, int first) MANYHEADS_INLINE {
             Tile<T, R, V> tile;
-            tile.clear();
+            T *const to = result + std::ptrdiff_t(c) * s.stride() + first;
+            if (ADD) tile.load_from(to, s.stride());
+            else tile.clear();
             tile.accumulate(a + std::ptrdiff_t(c) * s.stride(), s.stride(), 1, s.length(),
                             [=](std::ptrdiff_t t, auto v) MANYHEADS_INLINE { return weight(t * s.stride() + first + v * WIDTH<T>); });
-            tile.store_to(result + std::ptrdiff_t(c) * s.stride() + first, s.stride());
+            tile.store_to(to, s.stride());
         });
+    });
+}
+
+// The gradients of the queries of two heads that share the keys `a`: each element of the keys is loaded once for both.
+template <class T, int FIXED, class First, class Second>
+MANYHEADS_INLINE inline void pair_gradient(const Shape<T, FIXED> s, const T *a, T *result, const First one, const Second other) {
+    row_blocks<6>(s.key_width, [=](auto R, int c) MANYHEADS_INLINE {
+        for (int first = 0; first < s.stride(); first += WIDTH<T>) {
+            Tile<T, R, 2> tile;
+            tile.clear();
+            tile.accumulate(a + std::ptrdiff_t(c) * s.stride(), s.stride(), 1, s.length(), [=](std::ptrdiff_t t, auto v) MANYHEADS_INLINE {
+                if constexpr (v == 0) return one(t * s.stride() + first);
+                else return other(t * s.stride() + first);
+            });
+            T *const to = result + std::ptrdiff_t(c) * s.stride() + first;
+            tile.each([&](auto r, auto v)
+                          MANYHEADS_INLINE { store<T>(to + r * std::ptrdiff_t(s.stride()) + v * s.head(1), tile.at[r][v]); });
+        }
     });
 }
 
@@ -43,12 +64,15 @@ public:
         const Shape<T, FIXED> s = s_;  // copies, so that no store can change them under the loop
         T *const score = score_.data();
         Int<T> *const winner = winner_.data();
-        row_blocks<2>(s.length(), [=](auto R, int p) MANYHEADS_INLINE {
+        constexpr int ROWS = FIXED == WIDTH<T> ? 4 : 2;  // best scores, winners and a tile together fill the registers
+        row_blocks<ROWS>(s.length(), [=](auto R, int p) MANYHEADS_INLINE {
             vector_blocks<T>(s.stride(), [=](auto V, int q) MANYHEADS_INLINE {
                 auto best = head_scores<R, V>(s, query, key, p, q);
                 Bits<T> won_by[R][V] = {};
-                for (int k = 1; k < s.heads; ++k) {
-                    const auto tile = head_scores<R, V>(s, query + s.head(k), key + s.head(k), p, q);
+                const T *key_head = key;
+                for (int k = 1, next = s.group; k < s.heads; ++k) {
+                    if (k == next) key_head += s.head(1), next += s.group;
+                    const auto tile = head_scores<R, V>(s, query + s.head(k), key_head, p, q);
                     tile.each([&](auto r, auto v) MANYHEADS_INLINE {
                         const Bits<T> better = tile.at[r][v] > best.at[r][v];
                         best.at[r][v] = better ? tile.at[r][v] : best.at[r][v];
@@ -70,16 +94,19 @@ public:
         transpose_into(by_score, stride, stride, stride, across_.data(), stride);
         transpose_into(reinterpret_cast<const T *>(winner_.data()), stride, stride, stride, reinterpret_cast<T *>(winner_across_.data()),
                        stride);
-        for (int k = 0; k < s.heads; ++k) {
-            const auto won = [k](const T *gradient, const Int<T> *winner) MANYHEADS_INLINE {
-                return [=](std::ptrdiff_t at) MANYHEADS_INLINE {
-                    return (Vec<T>)((Bits<T>)load(gradient + at) & (load_bits<T>(winner + at) == all_bits<T>(k)));
-                };
-            };
-            const std::ptrdiff_t query = s.head(k), key = s.keys() + s.head(k);
-            head_gradient(s, projected + key, by_projection + query, won(across_.data(), winner_across_.data()));
-            head_gradient(s, projected + query, by_projection + key, won(by_score, winner_.data()));
-        }
+        const auto won = [](int k, const T *gradient, const Int<T> *winner) MANYHEADS_INLINE {
+            return [=](std::ptrdiff_t at)
+                       MANYHEADS_INLINE { return (Vec<T>)((Bits<T>)load(gradient + at) & (load_bits<T>(winner + at) == all_bits<T>(k))); };
+        };
+        const auto won_across = [&](int k) MANYHEADS_INLINE { return won(k, across_.data(), winner_across_.data()); };
+        s.each_key_head([&](std::ptrdiff_t key, int first, int end) MANYHEADS_INLINE {
+            int k = first;
+            for (; k + 1 < end; k += 2) pair_gradient(s, projected + key, by_projection + s.head(k), won_across(k), won_across(k + 1));
+            if (k < end) head_gradient<false>(s, projected + key, by_projection + s.head(k), won_across(k));
+            head_gradient<false>(s, projected + s.head(first), by_projection + key, won(first, by_score, winner_.data()));
+            for (k = first + 1; k < end; ++k)
+                head_gradient<true>(s, projected + s.head(k), by_projection + key, won(k, by_score, winner_.data()));
+        });
     }
 
 private:
@@ -95,18 +122,20 @@ template <class T, int FIXED> class SoftmaxScores {
 public:
     explicit SoftmaxScores(const Shape<T, FIXED> &s)
         : s_(s), scale_(static_cast<T>(1 / std::sqrt(double(s.key_width)))), score_(s.pairs()), share_(s.heads * s.pairs()),
-          by_logit_(s.pairs()), across_(s.pairs()), inside_(s.stride()) {
+          by_logit_(2 * s.pairs()), across_(2 * s.pairs()), inside_(s.stride()) {
         std::fill_n(inside_.data(), s.length(), T(1));
     }
 
     const T *forward(const T *query, const T *key) {
         const Shape<T, FIXED> s = s_;
         std::fill_n(score_.data(), s.pairs(), T(0));
-        for (int k = 0; k < s.heads; ++k) {
+        const T *key_head = key;
+        for (int k = 0, next = s.group; k < s.heads; ++k) {
+            if (k == next) key_head += s.head(1), next += s.group;
             T *const share = share_.data() + k * s.pairs();
             row_blocks<4>(s.length(), [=](auto R, int p) MANYHEADS_INLINE {
                 vector_blocks<T>(s.stride(), [=](auto V, int q) MANYHEADS_INLINE {
-                    const auto tile = head_scores<R, V>(s, query + s.head(k), key + s.head(k), p, q);
+                    const auto tile = head_scores<R, V>(s, query + s.head(k), key_head, p, q);
                     tile.store_to(share + std::ptrdiff_t(p) * s.stride() + q, s.stride());
                 });
             });
@@ -120,9 +149,9 @@ public:
     void backward(const T *projected, const T *by_score, T *by_projection) {
         const Shape<T, FIXED> s = s_;
         const std::ptrdiff_t stride = s.stride();
-        for (int k = 0; k < s.heads; ++k) {
+        T *const by_logit = by_logit_.data(), *const across = across_.data();
+        const auto differentiate = [&](int k, T *by_logit, T *across) MANYHEADS_INLINE {
             const T *const share = share_.data() + k * s.pairs();
-            T *const by_logit = by_logit_.data(), *const across = across_.data();
             for (int p = 0; p < s.length(); ++p) {
                 const std::ptrdiff_t row = p * stride;
                 Vec<T> dot{};
@@ -132,11 +161,21 @@ public:
                     store<T>(by_logit + row + q, scale_ * load(share + row + q) * (load(by_score + row + q) - mean));
             }
             transpose_into(by_logit, stride, stride, stride, across, stride);
-            const std::ptrdiff_t query = s.head(k), key = s.keys() + s.head(k);
-            head_gradient(s, projected + key, by_projection + query, [=](std::ptrdiff_t at) MANYHEADS_INLINE { return load(across + at); });
-            head_gradient(s, projected + query, by_projection + key,
-                          [=](std::ptrdiff_t at) MANYHEADS_INLINE { return load(by_logit + at); });
-        }
+        };
+        const auto from = [](const T *weight)
+                              MANYHEADS_INLINE { return [=](std::ptrdiff_t at) MANYHEADS_INLINE { return load(weight + at); }; };
+        s.each_key_head([&](std::ptrdiff_t key, int first, int end) MANYHEADS_INLINE {
+            for (int k = first; k < end;) {
+                const int count = k + 1 < end ? 2 : 1;
+                for (int n = 0; n < count; ++n) differentiate(k + n, by_logit + n * s.pairs(), across + n * s.pairs());
+                if (count == 2) pair_gradient(s, projected + key, by_projection + s.head(k), from(across), from(across + s.pairs()));
+                else head_gradient<false>(s, projected + key, by_projection + s.head(k), from(across));
+                if (k == first) head_gradient<false>(s, projected + s.head(k), by_projection + key, from(by_logit));
+                else head_gradient<true>(s, projected + s.head(k), by_projection + key, from(by_logit));
+                if (count == 2) head_gradient<true>(s, projected + s.head(k + 1), by_projection + key, from(by_logit + s.pairs()));
+                k += count;
+            }
+        });
     }
 
 private:

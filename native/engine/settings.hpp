@@ -22,16 +22,19 @@ inline void require_range(const char *name, std::int64_t value, std::int64_t lea
 }
 
 // Throws where the shape of a layer is out of range.
-inline void require_shape(std::int64_t items, std::int64_t d_model, std::int64_t heads, std::int64_t key_width) {
+inline void require_shape(std::int64_t items, std::int64_t d_model, std::int64_t heads, std::int64_t key_heads, std::int64_t key_width) {
     require_range("items", items, 1, MOST_ITEMS);
     require_range("d_model", d_model, 1, MOST_WIDTH);
     require_range("heads", heads, 1, MOST_KEY_BUDGET);
     require_range("key_width", key_width, 1, MOST_KEY_BUDGET);
     require_range("heads * key_width", heads * key_width, 1, MOST_KEY_BUDGET);
+    require_range("key_heads", key_heads, 1, heads);
+    if (heads % key_heads) refuse(std::invalid_argument("key_heads does not divide heads"));
 }
 
 struct Settings {
     int items = 0, d_model = 0, heads = 0, key_width = 0, context = 0;
+    int key_heads = 0;     // heads / key_heads heads in a row read each of them
     bool softmax = false;  // rule: softmax summed over heads, else their maximum
     bool values = false;   // objective: the value channel's messages, else the edges
     int message_width = 0;
@@ -44,11 +47,9 @@ struct Settings {
     int patience = 0;
     std::uint64_t context_key = 0;
 
-    int key_budget() const { return heads * key_width; }
-
     // Throws where a number is out of its range.
     void check() const {
-        require_shape(items, d_model, heads, key_width);
+        require_shape(items, d_model, heads, key_heads, key_width);
         require_range("context", context, 2, items < MOST_CONTEXT ? items : MOST_CONTEXT);
         if (values) require_range("message_width", message_width, 1, MOST_WIDTH);
         if (!(0 <= target_rate && target_rate <= 1)) refuse(std::invalid_argument("target_rate is from 0 to 1"));

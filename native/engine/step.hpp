@@ -19,7 +19,7 @@ template <class T> struct Data {
     Data(const Data &) = delete;  // samplers and gathered rows point into it
 
     Sampler sampler() const { return {relations, settings.context, settings.target_rate, settings.context_key}; }
-    Layout<T> layout() const { return {settings.d_model, settings.heads, settings.key_width}; }
+    Layout<T> layout() const { return {settings.d_model, settings.heads, settings.key_heads, settings.key_width}; }
 
     Settings settings;
     Relations relations;
@@ -30,7 +30,7 @@ template <class T, int FIXED> class Step {
 public:
     Step(const Step &) = delete;
     explicit Step(const Data<T> &data)
-        : s_(data.settings), layout_(data.layout()), shape_(s_.heads, s_.key_width, s_.context), x_(data.embedding, s_.context),
+        : s_(data.settings), layout_(data.layout()), shape_(s_, s_.context), x_(data.embedding, s_.context),
           last_x_(data.embedding, s_.context), projected_(shape_.size()), by_projection_(shape_.size()), by_score_(shape_.pairs()),
           panel_(std::size_t(s_.context) * PANEL<T>) {
         if (s_.softmax) softmax_.emplace(shape_);

@@ -93,8 +93,9 @@ public:
         const T *from = (order == 1 ? weights_.first : weights_.second).data();
         data_.layout().unpack(from, 0, query);
         data_.layout().unpack(from, 1, key);
-        const std::size_t size = std::size_t(data_.settings.d_model) * data_.settings.key_budget();
-        for (std::size_t i = 0; i < size; ++i) query[i] *= scale, key[i] *= scale;
+        const std::size_t head = std::size_t(data_.settings.d_model) * data_.settings.key_width;
+        for (std::size_t i = 0; i < head * data_.settings.heads; ++i) query[i] *= scale;
+        for (std::size_t i = 0; i < head * data_.settings.key_heads; ++i) key[i] *= scale;
         return scale * (order == 1 ? weights_.threshold_first : weights_.threshold_second);
     }
 

@@ -1,6 +1,6 @@
 // Query and key weights, their optimiser's two moments, and AdamW.
 //
-// Both matrices are one: rows 0 … D_K − 1 are the query's columns (head by head), the next D_K rows the key's. It is
+// Both matrices are one: rows 0 … D_Q − 1 are the query's columns (head by head), the next D_K rows the key's. It is
 // stored in panels of two vectors of d_model, [panel][row][PANEL], the last panel as narrow as whole vectors allow: both
 // passes over the weights run through memory in order, however large d_model is.
 #pragma once
@@ -92,9 +92,9 @@ private:
 };
 
 template <class T> struct Layout {
-    int d_model, heads, key_width;
+    int d_model, heads, key_heads, key_width;
 
-    int rows() const { return 2 * heads * key_width; }
+    int rows() const { return (heads + key_heads) * key_width; }
     int panels() const { return (d_model + PANEL<T> - 1) / PANEL<T>; }
     int depth(int panel) const { return std::min(PANEL<T>, d_model - panel * PANEL<T>); }
     int width(int panel) const { return round_up(depth(panel), WIDTH<T>); }
@@ -102,7 +102,7 @@ template <class T> struct Layout {
     std::size_t end(int panel) const { return start(panel) + std::size_t(rows()) * width(panel); }
     std::size_t size() const { return std::size_t(rows()) * round_up(d_model, WIDTH<T>); }
 
-    // plain is (heads, d_model, key_width), the layout of Layer; matrix is 0 for the query, 1 for the key.
+    // plain is the layout of Layer: (heads, d_model, key_width) for matrix 0, the query; (key_heads, d_model, key_width) for 1, the key.
     template <class U> void pack(const U *plain, int matrix, T *packed) const {
         each(matrix, [&](std::size_t from, std::size_t to) { packed[to] = static_cast<T>(plain[from]); });
     }
@@ -113,7 +113,7 @@ template <class T> struct Layout {
 private:
     template <class Body> void each(int matrix, Body &&body) const {
         std::size_t plain = 0;
-        for (int k = 0; k < heads; ++k)
+        for (int k = 0; k < (matrix ? key_heads : heads); ++k)
             for (int d = 0; d < d_model; ++d)
                 for (int j = 0; j < key_width; ++j) {
                     const int panel = d / PANEL<T>, row = (matrix * heads + k) * key_width + j;

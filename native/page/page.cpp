@@ -54,6 +54,7 @@ void begin(const double *numbers, std::uint64_t context_key, const std::int32_t 
     const auto steps = [&next] { return static_cast<std::int64_t>(next()); };
     Settings s;
     s.items = count(), s.d_model = count(), s.heads = count(), s.key_width = count(), s.context = count();
+    s.key_heads = s.heads;
     s.softmax = next() != 0, s.balanced = next() != 0;
     s.positive_weight = next(), s.target_rate = next(), s.sharpness = next();
     s.learning_rate = next(), s.weight_decay = next(), s.beta1 = next(), s.beta2 = next(), s.epsilon = next();

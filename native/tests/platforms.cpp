@@ -11,14 +11,18 @@ namespace {
 
 struct Variant {
     const char *name;
-    int items, d_model, heads, key_width, context;
+    int items, d_model, heads, key_heads, key_width, context;
     bool softmax, values;
 };
 
 constexpr Variant VARIANTS[] = {
-    {"max", 64, 16, 4, 5, 16, false, false},    {"max at odd sizes", 31, 13, 3, 7, 11, false, false},
-    {"softmax", 40, 12, 2, 6, 16, true, false}, {"softmax at odd sizes", 40, 11, 2, 6, 9, true, false},
-    {"values", 40, 12, 2, 6, 16, false, true},
+    {"max", 64, 16, 4, 4, 5, 16, false, false},
+    {"max at odd sizes", 31, 13, 3, 3, 7, 11, false, false},
+    {"softmax", 40, 12, 2, 2, 6, 16, true, false},
+    {"softmax at odd sizes", 40, 11, 2, 2, 6, 9, true, false},
+    {"values", 40, 12, 2, 2, 6, 16, false, true},
+    {"max with shared keys", 64, 16, 6, 2, 5, 16, false, false},
+    {"softmax with shared keys", 40, 11, 4, 1, 6, 9, true, false},
 };
 constexpr int STEPS = 200, CONTEXTS = 100, MESSAGE = 5;
 
@@ -39,7 +43,8 @@ double squares(const std::vector<double> &x) { return std::inner_product(x.begin
 
 template <class T> void train(const Variant &v) {
     Settings s{};
-    s.items = v.items, s.d_model = v.d_model, s.heads = v.heads, s.key_width = v.key_width, s.context = v.context;
+    s.items = v.items, s.d_model = v.d_model, s.heads = v.heads, s.key_heads = v.key_heads, s.key_width = v.key_width,
+    s.context = v.context;
     s.softmax = v.softmax, s.values = v.values, s.message_width = v.values ? MESSAGE : 0;
     s.positive_weight = v.context - 1, s.target_rate = 0.5, s.sharpness = 10;
     s.learning_rate = 1e-3, s.beta1 = 0.9, s.beta2 = 0.999, s.epsilon = 1e-8, s.context_key = 77;
@@ -48,7 +53,8 @@ template <class T> void train(const Variant &v) {
     const auto rows = numbers(random, std::size_t(v.items) * v.d_model), messages = numbers(random, std::size_t(v.items) * MESSAGE);
     const std::vector<float> embedding(rows.begin(), rows.end());
     const auto engine = make_engine<T>(s, std::move(relations), embedding.data(), v.values ? messages.data() : nullptr);
-    auto query = numbers(random, std::size_t(v.d_model) * s.key_budget()), key = numbers(random, query.size());
+    const std::size_t head = std::size_t(v.d_model) * v.key_width;
+    auto query = numbers(random, head * v.heads), key = numbers(random, head * v.key_heads);
     engine->set_weights(query.data(), key.data(), 0.1);
     std::vector<double> losses(STEPS);
     engine->advance(STEPS, losses.data());
@@ -66,7 +72,7 @@ template <class T> void fit() {
     Relations relations = permutation(random, ITEMS);
     const auto rows = numbers(random, ITEMS * D_MODEL);
     const std::vector<float> embedding(rows.begin(), rows.end());
-    Fitting<T> fitting(std::move(relations), embedding.data(), D_MODEL, HEADS, KEY_WIDTH, 1);
+    Fitting<T> fitting(std::move(relations), embedding.data(), D_MODEL, HEADS, HEADS, KEY_WIDTH, 1);
     for (const int matrix : {0, 1}) fitting.set(numbers(random, D_MODEL * HEADS * KEY_WIDTH).data(), matrix);
     double threshold = 1;
     const Burst burst = fitting.burst({std::vector<double>(40, 0.05), 0.98, 0.98, 3, 0, 1, 1e9, false}, threshold, [] {});

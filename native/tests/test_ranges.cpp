@@ -22,7 +22,7 @@ template <class Error, class Body> bool throws(Body &&body) {
 
 Settings valid() {
     Settings s;
-    s.items = 8, s.d_model = 4, s.heads = 2, s.key_width = 3, s.context = 4;
+    s.items = 8, s.d_model = 4, s.heads = s.key_heads = 2, s.key_width = 3, s.context = 4;
     s.steps = s.validate_every = s.validation_contexts = s.test_contexts = 10;
     s.patience = 5;
     return s;
@@ -39,8 +39,8 @@ template <class Field> bool refused(Field Settings::*field, std::int64_t value) 
 TEST(settings_out_of_range_are_refused) {
     CHECK(!throws<std::invalid_argument>([] { valid().check(); }));
     CHECK(throws<std::invalid_argument>([] { Settings().check(); }));
-    for (const auto field :
-         {&Settings::items, &Settings::d_model, &Settings::heads, &Settings::key_width, &Settings::context, &Settings::patience})
+    for (const auto field : {&Settings::items, &Settings::d_model, &Settings::heads, &Settings::key_heads, &Settings::key_width,
+                             &Settings::context, &Settings::patience})
         for (const std::int64_t value : {0, -1, std::numeric_limits<int>::max(), std::numeric_limits<int>::min()})
             CHECK(refused(field, value));
     for (const auto field : {&Settings::steps, &Settings::validate_every, &Settings::validation_contexts, &Settings::test_contexts})
@@ -48,6 +48,7 @@ TEST(settings_out_of_range_are_refused) {
             CHECK(refused(field, value));
     CHECK(refused(&Settings::context, 1) && refused(&Settings::context, 9) && !refused(&Settings::context, 8));
     CHECK(refused(&Settings::key_width, MOST_KEY_BUDGET / 2 + 1) && !refused(&Settings::key_width, MOST_KEY_BUDGET / 2));
+    CHECK(refused(&Settings::heads, 3) && !refused(&Settings::heads, 4));  // two key heads
     Settings s = valid();
     s.target_rate = std::numeric_limits<double>::quiet_NaN();
     CHECK(throws<std::invalid_argument>([&] { s.check(); }));

@@ -98,17 +98,17 @@ TEST(a_product_has_the_bits_of_one_chain_for_each_element) {
 TEST(packed_weights_unpack_to_themselves) {
     both([]<class T>(T) {
         for (const int d_model : {1, WIDTH<T>, 2 * WIDTH<T> + 1, 5 * WIDTH<T> - 1})
-            for (const int heads : {1, 3}) {
-                const Layout<T> layout{d_model, heads, 5};
-                const std::size_t count = std::size_t(heads) * d_model * 5;
-                const auto query = numbers<T>(count, 1), key = numbers<T>(count, 2);
-                std::vector<T> packed(layout.size()), back(count);
+            for (const auto &[heads, key_heads] : {std::pair(1, 1), std::pair(3, 3), std::pair(6, 2), std::pair(4, 1)}) {
+                const Layout<T> layout{d_model, heads, key_heads, 5};
+                const auto query = numbers<T>(std::size_t(heads) * d_model * 5, 1),
+                           key = numbers<T>(std::size_t(key_heads) * d_model * 5, 2);
+                std::vector<T> packed(layout.size()), back(query.size()), key_back(key.size());
                 layout.pack(query.data(), 0, packed.data());
                 layout.pack(key.data(), 1, packed.data());
                 layout.unpack(packed.data(), 0, back.data());
                 CHECK(back == query);
-                layout.unpack(packed.data(), 1, back.data());
-                CHECK(back == key);
+                layout.unpack(packed.data(), 1, key_back.data());
+                CHECK(key_back == key);
                 CHECK(layout.end(layout.panels() - 1) == layout.size());
             }
     });

@@ -136,6 +136,12 @@ class Settings:
     def heads(self, arg: int, /) -> None: ...
 
     @property
+    def key_heads(self) -> int: ...
+
+    @key_heads.setter
+    def key_heads(self, arg: int, /) -> None: ...
+
+    @property
     def key_width(self) -> int: ...
 
     @key_width.setter
@@ -263,7 +269,7 @@ class Settings:
 
 class Training:
     """
-    One run of the native engine. Weights cross this border as float64 (heads, d_model, key_width).
+    One run of the native engine. Weights cross this border as float64, query as (heads, d_model, key_width), key as (key_heads, d_model, key_width).
     """
 
     def __init__(self, settings: Settings, precision: str, row_starts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], targets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], embedding: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], messages: Annotated[NDArray[numpy.float64], dict(shape=(None, None), order='C', device='cpu', writable=False)] | None) -> None: ...

@@ -7,6 +7,7 @@ One table, by the name of the option, field or argument. The engine in C++ has t
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from operator import index
@@ -44,6 +45,8 @@ class Range:
         )
 
     def __str__(self) -> str:
+        if self.most == sys.float_info.max:
+            return "a finite number"
         kind = "a whole number" if self.whole else "a number"
         least = f"above {self.least:,g} and at most" if self.above else f"from {_shown(self.least)} to"
         return f"{kind} {least}{' below' if self.below else ''} {_shown(self.most)}"
@@ -58,6 +61,7 @@ STEPS, CONTEXTS = Range(1, 10**12), Range(1, 10**9)
 SEED, SEEDS = Range(0, 2**63 - 1), Range(1, 10_000)  # a store keeps 64 bits
 THREADS = Range(1, 1024)
 POSITIVE, NOT_NEGATIVE = Range(0, LARGE, whole=False, above=True), Range(0, LARGE, whole=False)
+FINITE = Range(-sys.float_info.max, sys.float_info.max, whole=False)  # of a score: it is a float64
 ANY, SHARE = Range(-LARGE, LARGE, whole=False), Range(0, 1, whole=False)
 MEMORY = Range(0, 1, whole=False, below=True)  # of AdamW
 
@@ -67,6 +71,7 @@ RANGES: Mapping[str, Range] = {
     "vocabulary": ITEMS, "d_model": WIDTH, "reduce_to": WIDTH, "message_width": WIDTH, "mlp_width": WIDTH,
     "input_width": WIDTH, "head_width": WIDTH, "embedding_width": WIDTH, "multiple": WIDTH, "layers": HEADS,
     "heads": HEADS, "key_heads": HEADS, "key_width": WIDTH, "key_budget": BUDGET, "max_key_budget": BUDGET,
+    "latent": WIDTH, "query_latent": WIDTH, "position_width": Range(0, 2**24),
     "matching_size": ITEMS, "dimension": HEADS, "retrieve": HEADS, "null": Range(0, 2**31 - 1),
     # contexts and examples
     "context": CONTEXT, "pairs": Range(1, 2**15),
@@ -87,7 +92,7 @@ RANGES: Mapping[str, Range] = {
     "initial_scale": NOT_NEGATIVE, "learning_rate": NOT_NEGATIVE, "weight_decay": NOT_NEGATIVE,
     "initial_threshold": ANY, "initial_sharpness": ANY, "stop_above": ANY, "beta1": MEMORY, "beta2": MEMORY,
     "rate": POSITIVE, "hold": MEMORY, "weight": POSITIVE, "inverse_temperature": POSITIVE, "error": POSITIVE,
-    "constants": ANY, "exponent": ANY, "density": SHARE,
+    "constants": ANY, "exponent": ANY, "density": SHARE, "logit_scale": POSITIVE, "threshold": FINITE,
 }  # fmt: skip
 
 

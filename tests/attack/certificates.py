@@ -6,7 +6,7 @@ Four families take turns. `pairwise` (max, sum): every score in exact fractions.
 eight items in extended precision. `PyTorch`: the exported module in float32 and bfloat16, with its sums in other
 orders. `proof`: tools/check_proof.py against certify, on layers that are right and on layers that are disturbed.
 Of six cases two are pairwise and two are softmax. Weights have all float types, and weights of both sides may differ
-in type. Tiles may be as small as one pair. Certify projects ordinary weights with BLAS and tiny ones in native code;
+in type. Heads can share keys. Tiles may be as small as one pair. Certify projects ordinary weights with BLAS and tiny ones in native code;
 the outcomes of `pairwise` and `softmax` say which way both sides took: `BLAS`, `native` or `mixed`.
 """
 
@@ -32,6 +32,7 @@ from manyheads.problem.problem import Problem
 
 FAMILIES = ("pairwise", "softmax", "PyTorch", "proof")
 TURNS = ("pairwise", "softmax", "pairwise", "softmax", "PyTorch", "proof")
+SHARED = 0.3  # of the layers with two heads or more
 TYPES = (np.float16, np.float32, np.float64)
 CHECKER = Path(__file__).parents[2] / "tools" / "check_proof.py"
 
@@ -42,11 +43,21 @@ def random_weights(
     """Rows, query and key weights: small whole numbers, ordinary ones, ill-scaled ones, or ones that cancel.
 
     A share `large` has more items, width and heads than one register of the native code. A share `tiny` has weights
-    below LEAST_WEIGHT on one side or on both.
+    below LEAST_WEIGHT on one side or on both. A share SHARED has heads that share keys.
     """
-    ranges = ((2, most_items), (1, 6), (1, 4), (1, 5))
+    rows, query, key = _own_weights(rng, most_items=most_items, large=large, tiny=tiny)
+    if (heads := len(query)) > 1 and rng.random() < SHARED:
+        key = key[: rng.choice([count for count in range(1, heads) if heads % count == 0])]
+    return rows, query, key
+
+
+def _own_weights(
+    rng: np.random.Generator, *, most_items: int, large: float, tiny: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The weights of heads with keys of their own."""
+    ranges = ((2, most_items), (1, 6), (1, 5), (1, 5))
     if rng.random() < large:
-        ranges = ((8, 21), (4, 19), (1, 4), (4, 19))
+        ranges = ((8, 21), (4, 19), (1, 5), (4, 19))
     items, width, heads, size = (int(rng.integers(low, high)) for low, high in ranges)
     shapes = (items, width), (heads, width, size), (heads, width, size)
     kind = rng.integers(5)
@@ -115,6 +126,7 @@ def exact_scores(layer: Layer, rows: np.ndarray) -> list[list[Fraction]]:
     x, x_power = whole(rows)
     query, query_power = whole(layer.query)
     key, key_power = whole(layer.key)
+    key = np.repeat(key, layer.heads // layer.key_heads, axis=0)
     heads = [(x @ query[k]) @ (x @ key[k]).T for k in range(layer.heads)]
     joined = np.max(heads, axis=0) if layer.rule.name == "max" else np.sum(heads, axis=0)
     scale = Fraction(2) ** (2 * x_power + query_power + key_power)
@@ -142,7 +154,8 @@ def way(layer: Layer) -> str:
 def context_extremes(layer: Layer, rows: np.ndarray, lengths: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
     """The smallest and the largest score of every pair over all contexts, in extended precision."""
     x, wide = rows.astype(np.longdouble), np.longdouble
-    logits = [(x @ q) @ (x @ k).T for q, k in zip(layer.query.astype(wide), layer.key.astype(wide), strict=True)]
+    query, key = layer.query.astype(wide), np.repeat(layer.key, layer.heads // layer.key_heads, axis=0).astype(wide)
+    logits = [(x @ q) @ (x @ k).T for q, k in zip(query, key, strict=True)]
     powers = np.exp(np.array(logits) / np.sqrt(wide(layer.key_width)))
     items = len(rows)
     sets = (np.arange(2**items)[:, None] >> np.arange(items)) & 1

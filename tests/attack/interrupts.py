@@ -1,4 +1,4 @@
-"""Signals at random moments of 13 commands: one sentence or silence, the right exit code, files complete or absent.
+"""Signals at random moments of 15 commands: one sentence or silence, the right exit code, files complete or absent.
 
 python -m attack.interrupts 500          prints JSON counts; exit code 1 after any failure
 
@@ -57,6 +57,8 @@ CASES: Mapping[str, Case] = {
         ["compile", "--graph", "permutation:32", "--embedding", "one-hot", "--construction", "one-hot", *TRIO], WRITTEN
     ),
     "certify": Case(["certify", "../layer.safetensors", *READ]),
+    "exclude": Case(["exclude", *READ, "-o", "layer.safetensors"], files("layer.safetensors")),
+    "explore": Case(["explore"], files("explore.html")),
     "results": Case(["results", "--store", "../results.db", "-o", "all.csv"], files("all.csv")),
     "fit": Case(["fit", *SMALL, "--smallest", "--time-limit", "1", *TRIO], WRITTEN),
     "attend": Case(["attend", "../layer.safetensors", "--embedding", "../rows.npy", "0", "1", "2"]),

@@ -18,6 +18,9 @@ from support.small_models import ROWS, TEXT, write_gguf, write_model, write_toke
 
 from manyheads import Graph, Layer, permutation_graph
 from manyheads.block.block_run import BlockRun
+from manyheads.certificate import certify, described
+from manyheads.cli.commands.attend import outside_notes
+from manyheads.cli.render.layer_table import record_facts, record_words
 from manyheads.files import (
     read_embedding,
     read_graph,
@@ -36,6 +39,7 @@ from manyheads.files.safetensors_files import CHECKSUM, pack_tensors
 from manyheads.files.token_tables import read_ranking, read_token_table
 from manyheads.files.tokenizer_files import Tokenizer, read_tokenizer
 from manyheads.papers.rows import FORMAT, Row, Rows, read_rows, write_rows
+from manyheads.problem.problem import Problem
 
 GRAPH = permutation_graph(6, seed=0)
 LABELS = ("Rome", "=1+1", "ä,b", "-", '"c"', "#d")
@@ -79,9 +83,9 @@ def behind_the_checksum(content: bytes, rng: np.random.Generator) -> bytes:
     length = int.from_bytes(content[:8], "little")
     metadata = json.loads(content[8 : 8 + length])["__metadata__"]
     metadata.pop(CHECKSUM)
-    name = str(rng.choice(["run", "threshold", "provenance", "rule", "version", "embedding"]))
+    name = str(rng.choice(sorted({"run", "threshold", "provenance", "rule", "version", "embedding"} | set(metadata))))
     old = metadata.get(name, "").encode()
-    is_json = old.startswith(b"{") and rng.random() < 0.7
+    is_json = old.startswith((b"{", b"[")) and rng.random() < 0.7
     metadata[name] = (mutate_json if is_json else mutate)(old, rng).decode("utf-8", "replace")
     arrays = safetensors.numpy.load(content)
     if rng.random() < 0.3:
@@ -167,6 +171,14 @@ def write_layer_file(path: Path) -> None:
     write_layer(path, LAYER, provenance={"seed": 1})
 
 
+def write_certified_file(path: Path) -> None:
+    """A layer with labels, a certificate, and heads that share keys."""
+    rows = np.random.default_rng(0).standard_normal((3, 2))
+    layer = Layer(np.ones((2, 2, 2)), np.ones((1, 2, 2)), threshold=99.0)
+    problem = Problem(Graph(3, np.array([0]), np.array([1])).with_labels(LABELS[:3]), rows)
+    write_layer(path, described(layer, problem, certify(layer, problem)), provenance={"seed": 1})
+
+
 def write_block_file(path: Path) -> None:
     write_block(path, TrainedBlock(RUN, WEIGHTS, None, "gaussian"))
 
@@ -180,6 +192,13 @@ def _read_layer(path: Path) -> object:
     return read_layer(path), read_provenance(path)
 
 
+def _show_layer(path: Path) -> object:
+    """A layer, and what `attend`, `certify` and a notebook say about it."""
+    layer = read_layer(path)
+    notes = outside_notes(layer, 2, other_rows=True)
+    return layer, record_words(layer), json.dumps(record_facts(layer)), notes, repr(layer), layer._repr_html_()
+
+
 KINDS = (
     Kind("graph.csv", lambda path: write_graph(path, GRAPH), read_graph, _has_checksum),
     Kind("named.csv", lambda path: write_graph(path, GRAPH.with_labels(LABELS)), read_graph, _has_checksum),
@@ -191,6 +210,8 @@ KINDS = (
     Kind("layer.safetensors", write_layer_file, _read_layer, _always),
     Kind("layer.safetensors", write_layer_file, _read_layer, damage=behind_the_checksum),
     Kind("layer.safetensors", write_layer_file, _read_layer, _always, in_the_header),
+    Kind("certified.safetensors", write_certified_file, _read_layer, _always),
+    Kind("certified.safetensors", write_certified_file, _show_layer, damage=behind_the_checksum),
     Kind("block.safetensors", write_block_file, read_block, _always),
     Kind("block.safetensors", write_block_file, read_block, damage=behind_the_checksum),
     Kind("exclusion.safetensors", write_exclusion_file, read_exclusion, _always),

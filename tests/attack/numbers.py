@@ -47,10 +47,10 @@ BASES = {
     "fit": "--graph permutation:8 --embedding gaussian:4 --heads 2 --key-width 2 --time-limit 0.2",
     "compile": "--graph permutation:8 --embedding gaussian:4 --key-width 2 --construction compressive",
     "exclude": "--graph permutation:8 --embedding gaussian:4",
-    "certify": "LAYER --graph permutation:8 --embedding gaussian:4",
-    "attend": "LAYER --embedding gaussian:4",
+    "certify": "layer.safetensors --graph permutation:8 --embedding gaussian:4",
+    "attend": "layer.safetensors --embedding rows.npy 1 2",
     "audit": "gpt2",
-    "export": "LAYER",
+    "export": "layer.safetensors out --to torch --force",
     "train": "--graph permutation:16 --embedding gaussian:4 --heads 1 --key-width 2 --context-length 4 --steps 2"
     " --validation-contexts 2 --test-contexts 2",
     "measure": "--graph permutation:16 --embedding gaussian:4 --context-length 4 --steps 2 --seeds 1 --heads 1"
@@ -58,7 +58,7 @@ BASES = {
     "results": "STORE",
     "paper": "list --quick",
     "block": "--embedding gaussian:8 --items 40 --heads 1 --key-width 2 --steps 1",
-    "heads": "LAYER",
+    "heads": "layer.safetensors",
     "explore": "",
     "retrieve": "--error 1 --context-length 8 --sequences 10",
 }
@@ -70,6 +70,8 @@ EXTRA = {  # words that hold numbers
     "compile": ("--matching-size={}", "--logit-scale={}", "--threshold={}", "--signatures=bernoulli:{}"),
     "measure": ("--heads={}", "--heads=all:{}", "--heads=powers:{}", "--heads=1,{}", "--goal={}",
                 "--graph=permutation:{}", "--embedding=gaussian:{}"),
+    "exclude": ("--graph=permutation:{}", "--embedding=gaussian:{}"),
+    "attend": ("{}",),
     "train": ("--graph=permutation:{}", "--embedding=gaussian:{}", "--embedding=one-hot --graph=permutation:{}"),
     "plan budget": ("--graph=permutation:{}",),
 }  # fmt: skip
@@ -90,7 +92,7 @@ def command_cases(directory: Path) -> list[tuple[str, list[str]]]:
 
     found = []
     for name in command_names():
-        base = BASES[name].replace("LAYER", str(directory / "layer")).replace("STORE", str(directory / "store"))
+        base = BASES[name].replace("layer.safetensors", str(directory / "layer")).replace("STORE", str(directory / "store"))
         numeric = [
             f"{option.names[0]}={{}}"
             for option in command_options(command_class(name))
@@ -124,6 +126,9 @@ def library_cases() -> Iterator[tuple[str, Callable[[], object]]]:
     from manyheads.training import Protocol, Run, Task
 
     task = Task("permutation:16", "gaussian:4", context=4)
+    problem, brief = mh.draw_problem("permutation:8", "gaussian:4"), FitOptions(restarts=1, time_limit=0.1, workers=1)
+    hot = mh.draw_problem("permutation:8", "one-hot")
+    softmax = mh.Layer(np.ones((1, 4, 2)), np.ones((1, 4, 2)), threshold=0.5, rule="softmax")
     shape: dict[str, Any] = {"d_model": 16, "heads": 2, "key_width": 4}
     sizes: dict[str, Any] = {"items": 64, "relations": 64, "d_model": 16}
     calls: list[tuple[Callable[..., object], dict[str, Any]]] = [
@@ -154,6 +159,31 @@ def library_cases() -> Iterator[tuple[str, Callable[[], object]]]:
         (gaussian, {"items": 8, "d_model": 4, "seed": 0}),
         (sparse_binary, {"items": 8, "d_model": 4, "seed": 0, "density": 0.5}),
         (one_hot, {"items": 8}),
+        (lambda **given: mh.certify(softmax, problem, **given), {"context_length": 2}),
+        (lambda **given: mh.exclude(problem, **given), {"time_limit": 1.0, "workers": 1}),
+        (lambda **given: mh.fit(problem, options=brief, **given), {"heads": 2, "key_width": 2, "key_heads": 1}),
+        (lambda **given: mh.smallest(problem, options=brief, **given), {"time_limit": 0.1, "max_budget": 4, "heads": 2}),
+        (
+            lambda **given: mh.measure(task, protocol=Protocol(steps=2), budget=Budget(runs=1), **given),
+            {"heads": 1, "seeds": 1},
+        ),
+        (lambda **given: mh.construct.compressive(problem, **given), {"key_width": 2, "seed": 0, "matching_size": 2}),
+        (lambda **given: mh.construct.general(problem, **given), {"key_width": 2, "seed": 0, "matching_size": 2}),
+        (lambda **given: mh.construct.incoherent(problem, **given), {"key_width": 2, "seed": 0, "matching_size": 2}),
+        (lambda **given: mh.construct.one_hot(hot, **given), {"key_width": 2, "seed": 0}),
+        (
+            lambda **given: mh.construct.softmax(problem, **given),
+            {"key_width": 2, "seed": 0, "matching_size": 2, "scale": 1.0, "threshold": 0.5},
+        ),
+        (
+            lambda **given: mh.construct.smallest(problem, threshold="best", **given),
+            {"seed": 0, "max_budget": 4},
+        ),
+        (
+            lambda **given: mh.construct.mended_softmax(problem, **given),
+            {"key_width": 2, "seed": 0, "matching_size": 2, "context_length": 4},
+        ),
+        (lambda **given: mh.draw_problem("permutation:8", "gaussian:4", **given), {"seed": 0}),
         (lambda **given: mh.Graph(**given, sources=np.array([0]), targets=np.array([0])), {"items": 8}),
     ]
     for call, given in calls:
@@ -161,7 +191,12 @@ def library_cases() -> Iterator[tuple[str, Callable[[], object]]]:
         for name in given:
             for value in VALUES:
                 changed = given | {name: value}
-                yield f"{title} {name}={type(value).__name__}", partial(call, **changed)
+                yield f"{title} {name}={type(value).__name__}", partial(_without_value, call, changed)
+
+
+def _without_value(call: Callable[..., object], given: dict[str, Any]) -> None:
+    """Call a function: its value is no exit code."""
+    call(**given)
 
 
 def judge(call: Callable[[], object]) -> tuple[str, str]:
@@ -201,7 +236,9 @@ def attack(count: int, directory: Path, *, seed: int, torch: bool, first: int = 
 
     Without `torch`, the commands that import it are left out: the import takes longer than a short attack.
     """
-    from manyheads import numbers
+    import numpy as np
+
+    from manyheads import Layer, numbers, write_layer
     from manyheads.cli import main
 
     cases: list[tuple[str, Callable[[], object]]] = [
@@ -212,6 +249,9 @@ def attack(count: int, directory: Path, *, seed: int, torch: bool, first: int = 
     cases += library_cases()
     random.Random(seed).shuffle(cases)
     os.chdir(directory)
+    np.save("rows.npy", np.zeros((8, 4), np.float32))
+    weights = np.zeros((1, 4, 2))
+    write_layer("layer.safetensors", Layer(weights, weights, threshold=-1.0))
     vars(numbers)["free_memory"] = lambda: MEMORY // 2  # so that the test does not depend on the machine
     for name, words in BASES.items():  # an import that is ended in its middle leaves damage
         if not torch and name in WITH_TORCH:

@@ -129,6 +129,36 @@ def test_trainings_that_do_not_fit_into_memory_are_refused(
         train_blocks([run]) if isinstance(run, BlockRun) else train_retrievals([run])
 
 
+WRONG_ARGUMENTS = """
+from functools import partial
+import numpy as np
+import manyheads as mh
+from manyheads.bounds import freedom_key_width
+problem, ones = mh.draw_problem("permutation:8", "gaussian:4"), np.ones((1, 4, 2))
+for call in (
+    partial(mh.star_graph, "8", direction="out"),
+    partial(freedom_key_width, items="64", relations=64, d_model=16, heads=2),
+    partial(freedom_key_width, items=64, relations=[64], d_model=16, heads=2),
+    partial(mh.smallest, problem, max_budget=2.5),
+    partial(mh.construct.smallest, problem, threshold="best", seed=0, max_budget="4"),
+    partial(mh.construct.softmax, problem, key_width=2, seed=0, scale=10**400),
+    partial(mh.construct.mended_softmax, problem, key_width=0, context_length=4, seed=0),
+    partial(mh.Layer, ones, ones, threshold="1"),
+    partial(mh.Layer, ones, ones, threshold=10**400),
+):
+    try:
+        print("accepted", call, call())
+    except mh.InputError as error:
+        assert " is a " in str(error), error
+"""
+
+
+def test_arguments_that_are_no_numbers_are_refused_by_the_library() -> None:
+    """In a process without the type checks of the tests: each was a TypeError, ZeroDivisionError or OverflowError."""
+    done = subprocess.run([sys.executable, "-c", WRONG_ARGUMENTS], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("", "")
+
+
 @pytest.mark.parametrize("words", ["all:99999", "all:1000000000000", "powers:99999999999"])
 def test_many_head_counts_are_refused_at_once(words: str, capsys: pytest.CaptureFixture[str]) -> None:
     begun = time.process_time()

@@ -153,10 +153,22 @@ def test_the_width_of_given_heads(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_papers_law_names_the_budget_that_it_uses(capsys: pytest.CaptureFixture[str]) -> None:
-    """Heads that share keys have two budgets; the law counts that of the queries."""
-    for words, side in (([], "D_K"), (["--key-heads", "2"], "D_Q")):
+    """Heads that share keys have two budgets; the law counts the weights of both."""
+    for words, side in (([], "D_K·d_model"), (["--key-heads", "2"], "half the weights")):
         assert main([*RELATIONS, "--heads", "8", "--key-width", "4", *words]) == 0
-        assert f"{side}·d_model/(0.46·log2 m)" in capsys.readouterr().out
+        assert f"{side}/(0.46·log2 m)" in capsys.readouterr().out
+
+
+def test_the_relations_of_keys_from_a_latent(capsys: pytest.CaptureFixture[str]) -> None:
+    facts = told([*RELATIONS, "--heads", "8", "--key-width", "4", "--latent", "8"], capsys)
+    assert facts["shape"]["latent"] == 8
+    assert facts["cost"]["key_budget"] == 8
+    assert facts["cost"]["weights"] == 8 * 4 * 16 + 16 * 8 + 8 * 8 * 4
+    assert facts["guaranteed"] == 8
+    loss = facts["cost"]["loss"]
+    assert loss["low"] <= loss["likely"] <= loss["high"]
+    assert main([*RELATIONS, "--heads", "8", "--key-width", "4", "--latent", "8", "--key-heads", "2"]) == 2
+    assert "key heads do not go with a latent" in capsys.readouterr().err
 
 
 def test_a_plan_reads_graph_and_embedding_and_draws(capsys: pytest.CaptureFixture[str]) -> None:

@@ -55,7 +55,7 @@ WEIGHTS = {"query": np.ones((1, 3, 2)), "key": np.ones((1, 3, 2))}
         (WEIGHTS, {"version": "2"}, "layer format '2' but this manyheads reads 1"),
         (WEIGHTS, {"rule": "mean"}, "with the unknown rule 'mean'"),
         (WEIGHTS, {"threshold": "half"}, "no sound layer"),
-        (WEIGHTS, {"threshold": "nan"}, "threshold must be a finite number"),
+        (WEIGHTS, {"threshold": "nan"}, "threshold is a finite number"),
         (WEIGHTS, {"threshold": "0x1p99999"}, "no sound layer"),
         ({"query": np.ones((1, 3, 2))}, {}, "no tensor 'key'"),
         (WEIGHTS | {"key": np.ones((1, 3, 1))}, {}, "key_heads, d_model, key_width"),

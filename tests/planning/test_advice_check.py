@@ -7,6 +7,7 @@ import time
 import pytest
 
 from manyheads import InputError
+from manyheads.cli import main
 from manyheads.planning import check_advice, plan
 from manyheads.planning.advice_check import check_points
 from manyheads.training import Run
@@ -65,6 +66,21 @@ def test_trials_have_contexts_of_the_length_that_was_planned_for(monkeypatch: py
     assert set(seen) == {8}
     with pytest.raises(InputError, match="contexts have 16 items, more than the 10 there are"):
         check_advice(plan(relations=10, items=10, d_model=8), seeds=[0])
+
+
+def test_a_run_that_fails_is_no_negative_answer(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A computation that failed is an error, exit code 2; exit code 1 would say that the advice is wrong."""
+
+    def fail(run: Run, **_: object) -> Outcome:
+        raise ArithmeticError("no \x1b[31mtongs")
+
+    monkeypatch.setattr("manyheads.planning.advice_check.train", fail)
+    words = ["plan", "budget", "--items", "16", "--relations", "16", "--d-model", "8", "--measure", "--seeds", "1"]
+    assert main(words) == 2
+    told, said = capsys.readouterr()
+    assert (told, said) == ("", "manyheads: no answer: a run failed (ArithmeticError: no \\x1b[31mtongs)\n")
 
 
 def test_checks_train_as_long_as_the_paper(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -87,9 +87,14 @@ def test_the_lines_of_shared_keys_are_the_numbers_of_the_json(capsys: pytest.Cap
     facts = json.loads(capsys.readouterr().out)
     assert main(["audit", "llama3-8b"]) == 0
     said = " ".join(capsys.readouterr().out.split())
-    for part in ("by_best_split", "without_sharing"):
-        assert f"would hold {facts[part] / facts['by_freedom']:.2f} times as many" in said
-    assert f"costs {1 - facts['by_freedom'] / facts['without_sharing']:.0%} of the relations" in said
+    assert f"would hold {facts['by_best_split'] / facts['by_freedom']:.2f} times as many" in said
+    cost = facts["cost"]
+    loss = cost["loss"]
+    kept = [loss[name] / facts["without_sharing"] for name in ("likely", "low", "high")]
+    assert f"holds {kept[0]:.0%} of the relations of own keys ({kept[1]:.0%} to {kept[2]:.0%})" in said
+    assert f"D_Q {cost['query_budget']:,}, D_K {cost['key_budget']:,}" in said
+    assert f"{cost['freedom']:,} degrees of freedom in {cost['weights']:,} weights" in said
+    assert f"{cost['key_budget']:,} numbers for each token; {cost['bits_per_cached_number']:.3g} bits" in said
 
 
 @pytest.mark.usefixtures("_in_a_directory")
@@ -242,6 +247,74 @@ def test_a_norm_is_what_torch_does() -> None:
     np.testing.assert_allclose(normalised(x, weight, centred=True), layer, rtol=1e-9)
 
 
+DEEPSEEK = {
+    "model_type": "deepseek_v3",
+    "num_hidden_layers": 61,
+    "hidden_size": 7168,
+    "num_attention_heads": 128,
+    "num_key_value_heads": 128,
+    "kv_lora_rank": 512,
+    "q_lora_rank": 1536,
+    "qk_nope_head_dim": 128,
+    "qk_rope_head_dim": 64,
+    "v_head_dim": 128,
+    "vocab_size": 129_280,
+}
+
+
+@pytest.mark.usefixtures("_in_a_directory")
+def test_a_config_with_latent_attention() -> None:
+    """The numbers of DeepSeek-V3: the latent is the cache, and the part for positions is no part of the shape."""
+    Path("config.json").write_text(json.dumps(DEEPSEEK))
+    read, known = read_architecture("config.json"), architecture("deepseek-v3")
+    assert read.shape == known.shape
+    assert (read.layers, read.vocabulary, read.position_width) == (61, 129_280, 64)
+    shape = read.shape
+    assert (shape.query_budget, shape.key_budget) == (16_384, 512)
+    # down and up for the queries, down and up for the keys
+    assert shape.parameters == 1536 * (7168 + 16_384) + 512 * (7168 + 16_384)
+    said = " ".join(str(audit("config.json")).split())
+    assert "keys from a latent of width 512" in said
+
+
+@pytest.mark.usefixtures("_in_a_directory")
+def test_a_gguf_file_with_latent_attention() -> None:
+    gguf = pytest.importorskip("gguf")
+    writer = gguf.GGUFWriter("model.gguf", "deepseek2")
+    writer.add_block_count(LAYERS)
+    writer.add_embedding_length(D_MODEL)
+    writer.add_head_count(HEADS)
+    writer.add_head_count_kv(HEADS)
+    writer.add_key_length(WIDTH + 2)
+    writer.add_kv_lora_rank(6)
+    writer.add_rope_dimension_count(2)
+    writer.add_vocab_size(ROWS)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.close()
+    read = read_architecture("model.gguf")
+    assert (read.latent, read.key_width, read.position_width, read.query_latent) == (6, WIDTH, 2, None)
+
+
+def test_two_models_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["audit", "compare", "llama3-8b", "deepseek-v3", "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["items"] == 128_256
+    for name, cost in zip(facts["names"], facts["costs"], strict=True):
+        report = audit(name, items=128_256)
+        assert cost["relations"] == report.by_freedom
+        assert cost["freedom"] == report.architecture.shape.all_freedom
+        assert cost["bits_per_cached_number"] == pytest.approx(
+            report.bits_per_weight.log2_graphs / (128_256 * cost["key_budget"])
+        )
+    assert main(["audit", "compare", "gpt2", "d_model=768,heads=12,key_width=64,key_heads=3"]) == 0
+    said = capsys.readouterr().out
+    assert "0.25" in said  # of the cache
+    assert main(["audit", "list"]) == 0
+    listed = capsys.readouterr().out
+    assert all(name in listed for name in ARCHITECTURES)
+
+
 # --- the command line
 
 
@@ -253,7 +326,7 @@ def test_audits_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert facts["architecture"]["key_heads"] == 8
     assert main(["audit", "llama3-8b"]) == 0
     said = capsys.readouterr().out
-    assert "4 query heads a key head" in said
+    assert "32 heads of width 128 that share 8 key heads" in said
     assert "one layer alone" in said
     Path("config.json").write_text(json.dumps(CONFIG))
     safetensors.numpy.save_file(weights(), "model.safetensors")
@@ -298,8 +371,43 @@ SENTENCES = [
     ),
     ("bare.safetensors", BARE, ["--key-width", "0"], "--key-width is a whole number from 1 to 16,777,216, not 0"),
     ("bare.safetensors", BARE, ["--key-width", "-4"], "--key-width is a whole number from 1 to 16,777,216, not -4"),
-    ("config.json", {**CONFIG, "kv_lora_rank": 512}, [], "has multi-head latent attention, whose keys are of low rank"),
-    ("config.json", {**CONFIG, "qk_rope_head_dim": 64}, [], "config.json has multi-head latent attention"),
+    (
+        "config.json",
+        {**CONFIG, "kv_lora_rank": 8},
+        [],
+        "unknown kind of attention: latent attention that does not say qk_nope_head_dim",
+    ),
+    ("config.json", {**CONFIG, "qk_rope_head_dim": 64}, [], "latent attention that does not say kv_lora_rank"),
+    (
+        "config.json",
+        {**CONFIG, "kv_lora_rank": 512, "qk_nope_head_dim": 4},
+        [],
+        "a latent of width 512 is wider than d_model 12",
+    ),
+    (
+        "config.json",
+        {**CONFIG, "layer_types": ["linear_attention", "full_attention"]},
+        [],
+        "has layers of the kind linear_attention, whose scores are not those of queries and keys",
+    ),
+    ("deepseek-v3", None, ["--weights", "x.safetensors"], "makes its keys from a latent"),
+    ("gpt2", None, ["bert-base"], "audit is about one model, not 2"),
+    ("list", None, ["gpt2"], "audit list takes no further word"),
+    ("list", None, ["--key-width", "4"], "--key-width does not go with audit list"),
+    ("compare", None, ["gpt2"], "audit compare takes two models or shapes"),
+    ("compare", None, ["gpt2", "d_model=16,heads=4"], "'d_model=16,heads=4' is no shape: write whole numbers"),
+    (
+        "compare",
+        None,
+        ["gpt2", "d_model=16,heads=4,key_width=2,key_heads=3"],
+        "4 heads cannot share 3 key heads evenly",
+    ),
+    (
+        "compare",
+        None,
+        ["d_model=16,heads=4,key_width=2", "d_model=16,heads=4,key_width=4"],
+        "two shapes have no vocabulary: give the number of items with --items",
+    ),
     ("gpt2", None, ["--key-width", "4"], "--key-width does not apply"),
     ("gpt2", None, ["--picture", "x"], "give --weights"),
     ("gpt2", None, ["--weights", "x.txt"], "its name must end in .safetensors or .gguf"),

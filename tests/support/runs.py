@@ -10,7 +10,7 @@ from manyheads.layer.rules import rule_named
 
 TASK = ("context", "target_rate", "objective", "message_width")
 PROTOCOL = tuple(one.name for one in fields(Protocol))
-SHAPE = ("heads", "key_width", "seed", "problem_seed")
+SHAPE = ("heads", "key_heads", "key_width", "seed", "problem_seed")
 
 
 def make_task(

@@ -66,7 +66,7 @@ def given_case(*, items: int, relations: int, seed: int, **fields: Any) -> Case:
 def head_gap(case: Case, query: ndarray, key: ndarray, context: ndarray) -> float:
     """How far the second-best head is behind at least, in units of the largest score."""
     x = case.problem.rows[context].astype(np.float64)
-    heads = (x @ query) @ (x @ key).swapaxes(1, 2)
+    heads = (x @ query) @ (x @ key.repeat(len(query) // len(key), axis=0)).swapaxes(1, 2)
     if case.run.rule is not MAX or case.run.heads == 1:
         return np.inf
     second, first = np.sort(heads, axis=0)[-2:]
@@ -89,7 +89,7 @@ SHAPES = st.fixed_dictionaries(
     {
         "items": st.integers(2, 40),
         "d_model": st.integers(1, 24),
-        "heads": st.integers(1, 5),
+        "heads, key_heads": st.sampled_from([(1, 1), (2, 2), (2, 1), (3, 3), (4, 4), (4, 2), (4, 1), (5, 5), (6, 2)]),
         "key_width": st.integers(1, 9),
         "context": st.sampled_from([2, 3, 7, 8, 15, 16, 16, 16, 17, 24, 40]),  # 16 has a kernel of its own
         "sharpness": st.sampled_from([10.0, 1.5]),
@@ -101,7 +101,9 @@ SHAPES = st.fixed_dictionaries(
 
 def make_case(kind: str, shape: dict[str, Any], density: float, precision: str) -> Case:
     items = shape["items"]
-    shape = shape | {"context": min(items, shape["context"]), "precision": precision}
+    heads, key_heads = shape["heads, key_heads"]
+    shape = {name: value for name, value in shape.items() if name != "heads, key_heads"}
+    shape |= {"heads": heads, "key_heads": key_heads, "context": min(items, shape["context"]), "precision": precision}
     if kind in GIVEN:
         return given_case(relations=round(density * items**2), **shape, **GIVEN[kind])
     variant = VARIANTS[kind]
@@ -147,6 +149,11 @@ EDGES: dict[str, Case] = {
         "all items": {"items": 19, "context": 19},
         "key width 1": {"key_width": 1},
         "one head": {"heads": 1},
+        "shared keys": {"heads": 6, "key_heads": 2},
+        "shared keys, softmax": {"heads": 6, "key_heads": 2, "rule": "softmax"},
+        "shared keys, values": {"heads": 4, "key_heads": 2, "objective": "values"},
+        "one key head": {"heads": 3, "key_heads": 1, "graph": "regular", "degree": 3},
+        "one key head, contexts of 11": {"heads": 5, "key_heads": 1, "context": 11, "weight_decay": 0.1},
         "one head, softmax": {"heads": 1, "rule": "softmax"},
         "all other items": {"items": 20, "graph": "regular", "degree": 19},
         "d_model 1": {"d_model": 1},

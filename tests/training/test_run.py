@@ -13,13 +13,14 @@ from support.runs import changed, make_run
 from manyheads import Graph, InputError, Protocol, Run, Task, gaussian, permutation_graph, random_graph, regular_graph
 from manyheads.layer.rules import SUM
 from manyheads.problem.embedding import Embedding
+from manyheads.training.data import initial_weights
 from manyheads.training.run import shared_fields
 
 BASE = make_run(items=64, d_model=16, heads=4, key_width=5, seed=3)
 
 # another value for every field, each alone possible
 CHANGED: dict[str, Any] = {
-    "items": 65, "d_model": 17, "heads": 3, "key_width": 6, "seed": 4, "problem_seed": 9, "graph": "regular",
+    "items": 65, "d_model": 17, "heads": 3, "key_heads": 2, "key_width": 6, "seed": 4, "problem_seed": 9, "graph": "regular",
     "degree": 2, "embedding": np.eye(64), "rule": "softmax", "objective": "values", "message_width": 8,
     "context": 8, "target_rate": 0.25, "sharpness": 9.0, "positive_weight": 3.0, "initial_scale": 0.5,
     "initial_threshold": 0.1, "learning_rate": 2e-3, "weight_decay": 0.01, "beta1": 0.8, "beta2": 0.99,
@@ -43,7 +44,7 @@ def unchecked(base: Any, **given: Any) -> Any:
 
 
 def test_every_field_has_another_value_here() -> None:
-    assert set(CHANGED) == set(BASE.fields) - {"protocol"}
+    assert set(CHANGED) == (set(BASE.fields) | {"key_heads"}) - {"protocol"}
 
 
 def test_a_change_of_any_constant_changes_the_id_and_the_run() -> None:
@@ -59,6 +60,17 @@ def test_equal_fields_have_equal_ids() -> None:
     assert hash(other_numbers) == hash(Protocol())
     assert unchecked(BASE, heads=np.int32(4)) == BASE
     assert replace(BASE, task=Task("permutation:64", "gaussian:16", message_width=16)) == BASE
+    assert replace(BASE, key_heads=4) == BASE
+    assert replace(BASE, key_heads=4).id == BASE.id
+
+
+def test_key_heads_are_a_field_only_where_heads_share_them() -> None:
+    shared = replace(BASE, key_heads=2)
+    assert list(BASE.fields.items()) == [(name, at) for name, at in shared.fields.items() if name != "key_heads"]
+    assert (shared.groups, shared.query_budget, shared.key_budget, shared.weights) == (2, 20, 10, 480)
+    assert (BASE.groups, BASE.query_budget, BASE.key_budget, BASE.weights) == (4, 20, 20, 640)
+    assert replace(BASE, heads=8).groups == 8  # the default follows the heads
+    assert not np.array_equal(initial_weights(shared)[0], initial_weights(BASE)[0])  # other weights from the same seed
 
 
 def test_runs_of_one_task_and_protocol_share_all_fields_but_shape_and_seeds() -> None:
@@ -130,6 +142,9 @@ def test_an_impossible_protocol_says_why(change: dict[str, Any], says: str) -> N
     [
         ({"heads": 0}, "heads is a whole number from 1"),
         ({"key_width": 0}, "key_width is a whole number from 1"),
+        ({"key_heads": 3}, "4 heads cannot share 3 key heads evenly: the number of key heads divides"),
+        ({"key_heads": 8}, "4 heads cannot share 8 key heads evenly"),
+        ({"key_heads": 0}, "key_heads is a whole number from 1"),
         ({"seed": -1}, "seed is a whole number from 0"),
         ({"rule": "mean"}, "unknown rule 'mean'"),
         ({"rule": SUM, "task": Task("permutation:64", "gaussian:16", objective="values")}, "value channel"),

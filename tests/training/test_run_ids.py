@@ -61,6 +61,7 @@ GOLDEN: list[tuple[dict[str, Any], str, str, str]] = [
     (SMALL | {"context": 8, "target_rate": 0.25}, "e9c38b0359f29489", "0baa056af5f82861", "d31a17b5ce4940b9"),
     (SMALL | EVERY_CONSTANT, "41af63fa260d4323", "7fba4eea3978ac91", "db0c2a9b3af0c0ef"),
     (SMALL | {"positive_weight": 3.0}, "caf8d2a13d2a2780", "1e417a211b9ab4eb", "38fb401e038f10d6"),
+    (PLAIN | {"seed": 0, "key_heads": 1}, "d26ce063e8af3c62", "d69f450a122ed84f", "50e92cb657e386c5"),
     (GIVEN | {"graph": PERMUTATION}, "dc5fa2fb33632e60", "02d9cf00d8f3e7b2", "74760d38846925f2"),
     (GIVEN | {"graph": GRAPH}, "a1ef8cc1ac3c25bf", "ec9cc16b610ddb2a", "7d2085ddd342e25d"),
     (GIVEN | {"embedding": GAUSSIAN}, "6523ca04b315482b", "d3e553b501869f33", "0be94cb41fa2e1a2"),

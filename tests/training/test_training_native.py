@@ -60,15 +60,19 @@ def moved(at: Point, direction: Point, size: float) -> Point:
     )
 
 
-def directions(shape: tuple[int, ...], seed: int) -> list[Point]:
-    """Random directions for each head's query alone, each head's key alone, the threshold alone, and all together."""
-    rng, nothing = np.random.default_rng(seed), np.zeros(shape)
-    query, key = rng.standard_normal((2, *shape))
-    alone = [Point(nothing, nothing, 1.0), Point(query, key, 1.0)]
-    for head in range(shape[0]):
-        one = nothing.copy()
-        one[head] = rng.standard_normal(shape[1:])
-        alone += [Point(one, nothing, 0.0), Point(nothing, one, 0.0)]
+def directions(at: Point, seed: int) -> list[Point]:
+    """Random directions for each query head alone, each key head alone, the threshold alone, and all together."""
+    rng, no_query, no_key = np.random.default_rng(seed), np.zeros(at.query.shape), np.zeros(at.key.shape)
+    query, key = rng.standard_normal(at.query.shape), rng.standard_normal(at.key.shape)
+    alone = [Point(no_query, no_key, 1.0), Point(query, key, 1.0)]
+    for head in range(len(query)):
+        one = no_query.copy()
+        one[head] = rng.standard_normal(query.shape[1:])
+        alone.append(Point(one, no_key, 0.0))
+    for head in range(len(key)):
+        one = no_key.copy()
+        one[head] = rng.standard_normal(key.shape[1:])
+        alone.append(Point(no_query, one, 0.0))
     return alone
 
 
@@ -76,7 +80,7 @@ def check_slopes(
     run: Run, problem: TrainingData, context: ndarray, at: Point, gradient: Point, tolerance: float, size: float = 2e-7
 ) -> None:
     """The gradient's slope in every direction is the central difference quotient of loss_of."""
-    for direction in directions(at.query.shape, seed=0):
+    for direction in directions(at, seed=0):
         slope = np.vdot(gradient.query, direction.query) + np.vdot(gradient.key, direction.key)
         slope += gradient.threshold * direction.threshold
         ahead, behind = (loss_of(run, problem, context, moved(at, direction, s)) for s in (size, -size))
@@ -125,6 +129,41 @@ def test_gradients_are_difference_quotients(variant: str, shape: tuple[int, int,
     query, key = (w.astype(np.float32).astype(np.float64) for w in initial_weights(run))
     rounded = Point(query, key, 0.0625)
     check_gradient(single, rounded, tolerance=1e-4)
+
+
+# (heads, key_heads, key_width, context)
+SHARED = [(4, 2, 5, 16), (4, 1, 5, 16), (6, 2, 3, 11), (9, 3, 2, 33), (5, 1, 9, 16), (8, 1, 1, 16)]
+
+
+@pytest.mark.parametrize("shape", SHARED, ids=str)
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+def test_a_shared_key_head_has_the_gradients_of_all_heads_that_read_it(
+    variant: str, shape: tuple[int, int, int, int], precision: str
+) -> None:
+    heads, key_heads, key_width, context = shape
+    run = make_run(40, 12, heads, key_width, seed=2, context=context, precision=precision, **VARIANTS[variant])
+    shared, problem = changed(run, key_heads=key_heads), training_data(run)
+    query, key = initial_weights(shared)
+    of_shared, of_own = native_kernel(shared, problem), native_kernel(run, problem)
+    of_shared.set_weights(query, key, 0.07)
+    of_own.set_weights(query, key.repeat(heads // key_heads, axis=0), 0.07)
+    for context_items in problem.contexts(Stream.VALIDATION, 0, 3):
+        loss, by_query, by_key, by_threshold = of_shared.gradient(context_items)
+        own_loss, by_own_query, by_own_key, by_own_threshold = of_own.gradient(context_items)
+        np.testing.assert_array_equal((loss, by_threshold), (own_loss, by_own_threshold))
+        np.testing.assert_array_equal(by_query, by_own_query)
+        summed = by_own_key.reshape(key_heads, -1, *by_own_key.shape[1:]).sum(axis=1)
+        size = float(np.abs(by_own_key).max())
+        np.testing.assert_allclose(by_key, summed, rtol=0, atol=size * (1e-14 if precision == "float64" else 1e-5))
+
+
+@pytest.mark.parametrize("rule", ["max", "softmax"])
+def test_gradients_of_shared_keys_are_difference_quotients(rule: str) -> None:
+    for heads, key_heads, key_width, context in SHARED:
+        run = make_run(40, 12, heads, key_width, seed=2, context=context, precision="float64", rule=rule)
+        run = changed(run, key_heads=key_heads)
+        check_gradient(run, start(run), tolerance=1e-6)
 
 
 @given(st.data())
@@ -274,11 +313,17 @@ def recount(run: Run, problem: TrainingData, kernel: Training, stream: Stream, c
 @pytest.mark.parametrize("count", [3, 300], ids=["context by context", "all pairs at once"])
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("context", [16, 11])
-def test_evaluation_counts_what_a_recount_counts(variant: str, count: int, context: int) -> None:
-    run = make_run(37, 12, 3, 4, seed=5, context=context, precision="float64", **VARIANTS[variant])
+@pytest.mark.parametrize(("heads", "key_heads"), [(3, 3), (4, 2)], ids=["own keys", "shared keys"])
+def test_evaluation_counts_what_a_recount_counts(
+    variant: str, count: int, context: int, heads: int, key_heads: int
+) -> None:
+    run = make_run(37, 12, heads, 4, seed=5, context=context, precision="float64", **VARIANTS[variant])
+    run = changed(run, key_heads=key_heads)
     problem = training_data(run)
     kernel = native_kernel(run, problem)
     kernel.advance(400)
+    query, key, threshold = kernel.weights()
+    kernel.set_weights(query, key, threshold / 2)  # low enough to recognise pairs so early
     ours = Tally(*kernel.evaluate(int(Stream.TEST), count))
     theirs = recount(run, problem, kernel, Stream.TEST, count)
     assert (ours.hits, ours.false_alarms, ours.misses) == (theirs.hits, theirs.false_alarms, theirs.misses)

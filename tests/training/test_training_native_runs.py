@@ -16,8 +16,8 @@ from support.runs import changed, make_run
 from manyheads import InputError, _native, certify
 from manyheads.layer.rules import SUM
 from manyheads.training import Check, Outcome, Run, train
-from manyheads.training.data import Stream, training_data
-from manyheads.training.engines import native_kernel, step_flops
+from manyheads.training.data import Stream, initial_weights, training_data
+from manyheads.training.engines import kernel_settings, native_kernel, step_flops
 from manyheads.training.protocol import Precision
 
 QUICK = make_run(items=32, d_model=16, heads=2, key_width=8, seed=0, steps=6_000)
@@ -223,6 +223,13 @@ def test_the_kernel_refuses_arrays_that_do_not_fit() -> None:
             kernel.gradient(context.astype(np.int32))
     with pytest.raises(ValueError, match="another shape"):
         kernel.set_weights(np.zeros((2, 16, 7)), np.zeros((2, 16, 7)), 0.0)
+    shared = changed(QUICK, key_heads=1)
+    with pytest.raises(ValueError, match="another shape"):
+        native_kernel(shared, training_data(shared)).set_weights(*initial_weights(QUICK), 0.0)
+    wrong = kernel_settings(QUICK, training_data(QUICK))
+    wrong.heads, wrong.key_heads = 3, 2
+    with pytest.raises(ValueError, match="key_heads does not divide heads"):
+        wrong.check()
     with pytest.raises(ValueError, match="not among the items"):
         _native.contexts(np.array([0, 1, 2]), np.array([0, 5]), 2, 0.5, 0, 0, 0, 1)
 
@@ -241,6 +248,8 @@ def test_flops_are_those_of_the_matrix_products() -> None:
     run = make_run(256, 32, 8, 8, seed=0)
     assert step_flops(run) == 2 * (2 * 2 * 16 * 32 * 64) + 2 * 256 * 64 + 2 * (2 * 256 * 8)
     assert step_flops(changed(run, rule="softmax")) == step_flops(run) + 2 * (2 * 256 * 56)
+    shared = changed(run, key_heads=2)  # of the key weights a quarter, of the scores all
+    assert step_flops(shared) == 2 * (2 * 16 * 32 * (64 + 16)) + 2 * 256 * 64 + 2 * (2 * 256 * 8)
 
 
 def test_the_native_engine_names_the_rules_it_trains() -> None:

@@ -46,8 +46,9 @@ def batch(runs: Sequence[Run]) -> LayerBatch:
 
 
 @pytest.mark.parametrize("rule", list(RULES))
-def test_scores_are_those_of_the_layer(rule: Any) -> None:
-    query, key = normal(2, RUNS, HEADS, D_MODEL, KEY_WIDTH)
+@pytest.mark.parametrize(("heads", "key_heads"), [(HEADS, HEADS), (HEADS, 1), (4, 2)])
+def test_scores_are_those_of_the_layer(rule: Any, heads: int, key_heads: int) -> None:
+    query, key = normal(RUNS, heads, D_MODEL, KEY_WIDTH), normal(RUNS, key_heads, D_MODEL, KEY_WIDTH, seed=2)
     x = normal(RUNS, CONTEXTS, LENGTH, D_MODEL, seed=1)
     found = scores(torch.tensor(query), torch.tensor(key), torch.tensor(x), rule_named(rule)).numpy()
     for run, context in np.ndindex(RUNS, CONTEXTS):
@@ -121,6 +122,7 @@ def test_adamw_is_torchs_own_for_the_runs_that_move(weight_decay: float) -> None
         {"rule": "softmax"},
         {"graph": "regular", "degree": 3},
         {"objective": "values", "target_rate": 0.0},
+        {"key_heads": 1},
     ],
     ids=lambda variant: ",".join(map(str, variant.values())) or "max",
 )

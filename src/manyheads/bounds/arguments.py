@@ -29,7 +29,7 @@ def positive(values: Given, name: str) -> Reals:
     """
     try:
         array = np.asarray(values)
-        array = np.full(array.shape, np.nan) if array.dtype.kind == "b" else array.astype(np.float64)
+        array = np.full(array.shape, np.nan) if array.dtype.kind in "bSU" else array.astype(np.float64)
     except (TypeError, ValueError, OverflowError):  # words, or a whole number above 2^1023
         array = np.array(np.nan)
     wrong = array[~(np.isfinite(array) & (array > 0))]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from manyheads.bounds.graph_counts import LN2, ln_graphs
 from manyheads.bounds.laws import constraint_positives, freedom_needed, freedom_split
-from manyheads.bounds.lower import log2_labellings
+from manyheads.bounds.lower import log2_labellings, log2_patterns
 from manyheads.bounds.shape import Shape
 from manyheads.errors import InputError
 from manyheads.numbers import check_numbers
@@ -52,8 +52,9 @@ def relations_by_labellings(shape: Shape, *, items: int) -> int:
     Raises:
         InputError: There are fewer than 2 items, or too many.
     """
-    sizes = {"d_model": shape.d_model, "heads": shape.heads, "key_width": shape.key_width, "key_heads": shape.groups}
-    return _relations_within(float(log2_labellings(items=items, **sizes)) * LN2, items)
+    degree = 2 + (shape.latent is not None) + (shape.query_latent is not None)
+    held = log2_patterns(items=items, heads=shape.heads, variables=shape.all_freedom + 1, degree=degree)
+    return _relations_within(float(held) * LN2, items)
 
 
 def _relations_within(room: float, items: int) -> int:
@@ -92,7 +93,10 @@ def relations_by_freedom(shape: Shape, *, items: int) -> int:
 
 
 def relations_by_paper(shape: Shape, *, items: int, slope: float = RELATION_SLOPE) -> int:
-    """The relations that fit by the paper's law (`laws.paper_key_budget`): m' = D_Q·d_model/(slope·log2 m).
+    """The relations that fit by the paper's law (`laws.paper_key_budget`): m' = D_K·d_model/(slope·log2 m).
+
+    The paper has no shared keys. Half the weights stand for D_K·d_model here: layers with the same weights hold about
+    the same relations, however they share keys (docs/results/shared-keys.md).
 
     Args:
         shape: The query–key channel of the layer.
@@ -106,7 +110,7 @@ def relations_by_paper(shape: Shape, *, items: int, slope: float = RELATION_SLOP
     Raises:
         InputError: There are fewer than 2 items.
     """
-    return min(_pairs(items), math.floor(shape.query_budget * shape.d_model / (slope * math.log2(items))))
+    return min(_pairs(items), math.floor(shape.parameters / (2 * slope * math.log2(items))))
 
 
 def d_model_by_bits(*, items: int, relations: int, key_budget: int, bits: float = 16.0) -> int:

@@ -166,7 +166,7 @@ def freedom_key_width(
     >>> freedom_key_width(items=512, relations=512, d_model=64, heads=2)
     21
     """
-    check_numbers(d_model=d_model, heads=heads)
+    check_numbers(items=items, relations=relations, d_model=d_model, heads=heads)
     needed = float(freedom_needed(items=items, relations=relations, heads=heads))
     if Shape(d_model=d_model, heads=heads, key_width=d_model, key_heads=key_heads).freedom < needed:
         return None

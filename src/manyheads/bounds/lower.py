@@ -101,7 +101,8 @@ def log2_labellings(
     Real weights of any size, any threshold and any margin, for the rules max and sum. Warren's theorem: N polynomials
     of degree at most 2 in p variables, N ≥ p, have at most (8e·N/p)^p sign patterns. The scores minus the threshold
     are N = h·m² such polynomials. A change of basis inside each key head leaves g·(d·d_k − d_k²) of its weights, so
-    p = h·d·d_k + g·(d·d_k − d_k²) + 1 with g key heads (docs/reference/laws.md, section 1).
+    p = h·d·d_k + g·(d·d_k − d_k²) + 1 with g key heads (docs/reference/laws.md, section 1). For keys from a latent, see
+    `log2_patterns`.
 
     Args:
         items: m, at least 1.
@@ -119,9 +120,27 @@ def log2_labellings(
     sizes = {"items": items, "d_model": d_model, "heads": heads, "key_width": key_width}
     m, d, h, width = (positive(whole(value, name), name) for name, value in sizes.items())
     width, groups = np.minimum(width, d), h if key_heads is None else positive(key_heads, "key_heads")
-    polynomials, variables = h * m * m, h * d * width + groups * (d * width - width * width) + 1
-    patterns = variables * np.log2(8 * math.e * polynomials / variables)
-    return np.minimum(m * m, np.where(variables <= polynomials, patterns, m * m))
+    variables = h * d * width + groups * (d * width - width * width) + 1
+    return log2_patterns(items=m, heads=h, variables=variables, degree=2)
+
+
+def log2_patterns(*, items: Given, heads: Given, variables: Given, degree: int) -> Reals:
+    """Warren's bound p·log2(4e·k·h·m²/p), at most m², where the scores of heads are polynomials of the weights.
+
+    Args:
+        items: m.
+        heads: h.
+        variables: p, the weights that matter, and the threshold.
+        degree: k, the degree of the polynomials: 2 for W_Q·W_Kᵀ, 3 where keys are made from a latent, and 4 where
+            queries are too.
+
+    Returns:
+        The logarithm; m² where there are more variables than polynomials.
+    """
+    m, p = np.asarray(items, dtype=np.float64), np.asarray(variables, dtype=np.float64)
+    polynomials = np.asarray(heads, dtype=np.float64) * m * m
+    patterns = p * np.log2(4 * math.e * degree * polynomials / p)
+    return np.minimum(m * m, np.where(p <= polynomials, patterns, m * m))
 
 
 def log2_share(

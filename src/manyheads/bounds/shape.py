@@ -6,9 +6,10 @@ import math
 from dataclasses import dataclass
 
 from manyheads.errors import InputError
+from manyheads.layer.latent import require_latent
 from manyheads.layer.layer import degrees_of_freedom
 from manyheads.numbers import HEADS, check_numbers
-from manyheads.tables import counted
+from manyheads.tables import counted, in_heads
 
 
 def require_even_sharing(*, heads: int, key_heads: int | None) -> None:
@@ -28,6 +29,34 @@ def require_even_sharing(*, heads: int, key_heads: int | None) -> None:
         )
 
 
+def key_heads_for(heads: int, key_heads: int | str | None) -> int | None:
+    """The number of key heads of a number of heads.
+
+    Args:
+        heads: h.
+        key_heads: g, or "h/N": a key head for every N heads. None: as many as heads.
+
+    Returns:
+        g; None where every head has its own keys.
+
+    Raises:
+        InputError: The number of key heads does not divide the number of heads, or the word is another one.
+
+    >>> key_heads_for(8, 2), key_heads_for(8, "h/2"), key_heads_for(8, 8)
+    (2, 4, None)
+    """
+    if not isinstance(key_heads, str):
+        check_numbers(key_heads=key_heads)
+        require_even_sharing(heads=heads, key_heads=key_heads)
+        return None if key_heads == heads else key_heads
+    number = key_heads.removeprefix("h/")
+    if number == key_heads or not number.isascii() or not number.isdigit() or len(number) > 9 or int(number) < 1:
+        raise InputError(f"key heads are a number such as 2, or h/2: a key head for every 2 heads, not {key_heads!r}")
+    if heads % int(number):
+        raise InputError(f"{counted(heads, 'head')} cannot share {key_heads} key heads: {heads}/{number} is not whole")
+    return None if int(number) == 1 else heads // int(number)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Shape:
     """The query–key channel of one layer: `heads` query heads over `key_heads` key heads, each `key_width` wide.
@@ -41,22 +70,35 @@ class Shape:
         heads: Number of query heads, at least 1.
         key_width: d_k, the width of each head, at least 1.
         key_heads: Number of key heads; it divides `heads`. None stands for `heads`.
+        latent: r, the width of a latent from which the keys of all heads are made (MLA); None: there is none.
+        query_latent: The width of a latent from which the queries of all heads are made; None: there is none.
 
     Raises:
-        InputError: A size is outside its range, or the key heads do not divide the query heads.
+        InputError: A size is outside its range, the key heads do not divide the query heads, a latent is wider than
+            d_model, or a latent is given together with key heads.
 
     >>> Shape(d_model=64, heads=8, key_width=16, key_heads=2).key_budget
     32
+    >>> Shape(d_model=64, heads=8, key_width=16, latent=24).parameters  # 64·128 + 64·24 + 8·24·16
+    12800
     """
 
     d_model: int
     heads: int
     key_width: int
     key_heads: int | None = None  # None: as many as heads
+    latent: int | None = None
+    query_latent: int | None = None
 
     def __post_init__(self) -> None:
         check_numbers(d_model=self.d_model, heads=self.heads, key_width=self.key_width, key_heads=self.key_heads)
-        check_numbers(key_budget=self.query_budget)
+        check_numbers(key_budget=self.query_budget, latent=self.latent, query_latent=self.query_latent)
+        for latent in (self.latent, self.query_latent):
+            require_latent(d_model=self.d_model, latent=latent or 1)
+        if self.latent is not None and self.key_heads not in (None, self.heads):
+            raise InputError("all heads make their keys from the latent: key heads do not go with a latent")
+        if self.latent is None and self.query_latent is not None:
+            raise InputError("a latent of the queries goes with a latent of the keys")
         if self.key_heads is None:
             object.__setattr__(self, "key_heads", self.heads)
         require_even_sharing(heads=self.heads, key_heads=self.key_heads)
@@ -72,29 +114,53 @@ class Shape:
         return self.heads * self.key_width
 
     @property
+    def is_shared(self) -> bool:
+        """Whether heads share keys, or make them from a latent."""
+        return self.latent is not None or self.groups != self.heads
+
+    @property
+    def unshared(self) -> Shape:
+        """The same heads, each with its own keys."""
+        return Shape(d_model=self.d_model, heads=self.heads, key_width=self.key_width)
+
+    @property
     def key_budget(self) -> int:
-        """D_K = key_heads · key_width: the number of numbers that a key cache stores for each position."""
-        return self.groups * self.key_width
+        """D_K = key_heads · key_width, or the width of the latent: the numbers that a cache stores for each token."""
+        return self.groups * self.key_width if self.latent is None else self.latent
 
     @property
     def parameters(self) -> int:
-        """Query and key weights: d_model·(D_Q + D_K)."""
-        return self.d_model * (self.query_budget + self.key_budget)
+        """Query and key weights: d_model·(D_Q + D_K); those of a latent go from d_model to it and from it to heads."""
+        queries = self.query_budget * self.d_model
+        if self.query_latent is not None:
+            queries = self.query_latent * (self.d_model + self.query_budget)
+        return queries + self.key_budget * self.d_model + (self.latent or 0) * self.query_budget
+
+    @property
+    def all_freedom(self) -> int:
+        """Degrees of freedom of the scores of all heads (`layer.degrees_of_freedom`)."""
+        return degrees_of_freedom(
+            d_model=self.d_model,
+            heads=self.heads,
+            key_width=self.key_width,
+            key_heads=self.groups,
+            latent=self.latent,
+            query_latent=self.query_latent,
+        )
 
     @property
     def freedom(self) -> float:
-        """Degrees of freedom of one head's bilinear form W_Q·W_Kᵀ, on average over the heads of a group.
+        """Degrees of freedom of one head's bilinear form W_Q·W_Kᵀ, on average over the heads.
 
-        A group of q query heads and its key head have q·d·d_k + d·d_k − d_k² degrees of freedom
-        (`layer.degrees_of_freedom`), and each head a q-th part. For q = 1 this is 2·d·d_k − d_k².
+        A group of q query heads and its key head have q·d·d_k + d·d_k − d_k² degrees of freedom, and each head a q-th
+        part. For q = 1 this is 2·d·d_k − d_k².
         """
-        together = degrees_of_freedom(
-            d_model=self.d_model, heads=self.heads, key_width=self.key_width, key_heads=self.groups
-        )
-        return together / self.heads
+        return self.all_freedom / self.heads
 
     def multiply_adds(self, context_length: int) -> int:
-        """Multiply-adds for one context: ℓ·d_model·(D_Q + D_K) for the projections and ℓ²·D_Q for the scores.
+        """Multiply-adds for one context: ℓ for each weight for the projections, and ℓ²·D_Q for the scores.
+
+        With a latent, the form is the absorbed one (`layer.LatentKeys`): a score costs r for each head, not d_k.
 
         Args:
             context_length: ℓ, the number of items in the context.
@@ -102,7 +168,23 @@ class Shape:
         Returns:
             The number of multiply-adds.
         """
-        return context_length * self.parameters + context_length**2 * self.query_budget
+        return context_length * self.token_multiply_adds(context_length)
+
+    def token_multiply_adds(self, context_length: int) -> int:
+        """Multiply-adds for one token that attends to ℓ tokens: one for each weight, and ℓ·D_Q (or ℓ·h·r) for scores.
+
+        Args:
+            context_length: ℓ, the number of items in the context.
+
+        Returns:
+            The number of multiply-adds.
+        """
+        return self.parameters + context_length * self.heads * (self.latent or self.key_width)
+
+    def words(self) -> str:
+        """The shape as a phrase: heads, their width, and how they share keys."""
+        latent = "" if self.latent is None else f", keys from a latent of width {self.latent:,}"
+        return in_heads(self.heads, self.key_width, self.groups) + latent
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,9 +200,14 @@ class Architecture:
         key_width: Width of each head.
         vocabulary: Number of tokens, at least 1.
         source: The publication or file that states these numbers.
+        latent: The width of the latent of the keys; None: no latent attention.
+        query_latent: The width of the latent of the queries; None: there is none.
+        position_width: Further dimensions of each head that carry positions only, with one key for all heads. They are
+            no part of `shape`.
 
     Raises:
-        InputError: A size is outside its range, or the key heads do not divide the query heads.
+        InputError: A size is outside its range, the key heads do not divide the query heads, or a latent is wider than
+            d_model.
     """
 
     name: str
@@ -131,15 +218,25 @@ class Architecture:
     key_width: int
     vocabulary: int
     source: str
+    latent: int | None = None
+    query_latent: int | None = None
+    position_width: int = 0
 
     def __post_init__(self) -> None:
-        check_numbers(layers=self.layers, vocabulary=self.vocabulary)
+        check_numbers(layers=self.layers, vocabulary=self.vocabulary, position_width=self.position_width)
         _ = self.shape  # Shape checks the other sizes
 
     @property
     def shape(self) -> Shape:
         """The query–key channel of one layer."""
-        return Shape(d_model=self.d_model, heads=self.heads, key_width=self.key_width, key_heads=self.key_heads)
+        return Shape(
+            d_model=self.d_model,
+            heads=self.heads,
+            key_width=self.key_width,
+            key_heads=self.key_heads,
+            latent=self.latent,
+            query_latent=self.query_latent,
+        )
 
 
 @dataclass(frozen=True)

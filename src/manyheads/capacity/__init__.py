@@ -10,9 +10,9 @@ from manyheads.capacity.regression import (
     law_regressions,
     regression_through_origin,
 )
-from manyheads.capacity.search import Bracket, Search
+from manyheads.capacity.search import Bracket, Search, search_threshold
 from manyheads.capacity.store_summary import Experiment, StoredProblem, experiments, run_bits, stored_problems
-from manyheads.capacity.thresholds import Goal, Point, Threshold, points, search_threshold, threshold
+from manyheads.capacity.thresholds import Goal, Point, Threshold, points, threshold
 
 __all__ = [
     "Bracket",

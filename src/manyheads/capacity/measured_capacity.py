@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from manyheads.bounds.graph_counts import BitsPerWeight, bits_per_weight
+from manyheads.bounds.shape import Shape
 from manyheads.capacity.search import Bracket
 from manyheads.capacity.thresholds import Goal, Point, Threshold
 from manyheads.identity import normalise_numbers
@@ -42,6 +43,7 @@ class Capacity(Shown):
     Attributes:
         task: The task.
         rule: The rule that joins the heads.
+        key_heads: The number of key heads, or "h/N" for one key head for every N heads; None: every head has its own.
         protocol: The constants of training.
         goal: The score that counts as working.
         seeds: The number of seeds at a point.
@@ -55,7 +57,7 @@ class Capacity(Shown):
         complete: False if the budget ended the search, or all runs failed.
         failed: The number of runs that failed or whose worker died. They say nothing about their points.
         failure: The reason of the first failed run; None if no run failed.
-        failed_budgets: The key budgets of the points that have failed runs.
+        failed_sizes: The sizes (`Point.size`) of the points that have failed runs.
         notes: What a user should know about the store: an upgrade, damaged rows.
     """
 
@@ -73,13 +75,15 @@ class Capacity(Shown):
     complete: bool
     failed: int = 0
     failure: str | None = None
-    failed_budgets: tuple[int, ...] = ()
+    failed_sizes: tuple[float, ...] = ()
     notes: tuple[str, ...] = field(default=(), compare=False)
+    key_heads: int | str | None = None
 
     @property
     def fields(self) -> dict[str, int | float | str]:
         """The flat JSON that all its runs have in common."""
-        return shared_fields(self.task, self.rule, self.protocol)
+        shared = shared_fields(self.task, self.rule, self.protocol)
+        return shared | {"key_heads": self.key_heads} if isinstance(self.key_heads, int) else shared
 
     @property
     def status(self) -> Status:
@@ -89,12 +93,24 @@ class Capacity(Shown):
         """
         if self.key_budget is None:
             return "failed" if self.failed else "none works" if self.complete else "undecided"
-        return "at most" if min(self.failed_budgets, default=self.key_budget) < self.key_budget else "measured"
+        assert self.shape is not None, "a key budget has a shape"
+        size = (self.shape.query_budget + self.shape.key_budget) / 2
+        return "at most" if min(self.failed_sizes, default=size) < size else "measured"
 
     @property
     def key_budget(self) -> int | None:
-        """D_K*."""
+        """D_K*; where heads share keys, the key budget of the smallest layer."""
         return self.threshold.key_budget
+
+    @property
+    def shape(self) -> Shape | None:
+        """The smallest layer that works: the fewest weights; None where nothing works."""
+        found = self.threshold
+        if found.heads is None or found.key_width is None:
+            return None
+        return Shape(
+            d_model=self.task.d_model, heads=found.heads, key_width=found.key_width, key_heads=found.key_heads
+        )
 
     @property
     def low(self) -> int | None:
@@ -113,10 +129,14 @@ class Capacity(Shown):
 
     @property
     def bits_per_weight(self) -> BitsPerWeight | None:
-        """Bits per weight at D_K*, over the 2·d_model·D_K* weights of W_Q and W_K; None where nothing works."""
-        if self.key_budget is None:
-            return None
-        return bits_per_weight(self.task.graph, weights=2 * self.task.d_model * self.key_budget)
+        """Bits per weight at D_K*, over the d_model·(D_Q + D_K) weights of W_Q and W_K; None where nothing works."""
+        return None if self.shape is None else bits_per_weight(self.task.graph, weights=self.shape.parameters)
+
+    @property
+    def bits_per_cached_number(self) -> float | None:
+        """The same bits over the numbers that a key cache of all items stores, items · D_K; None where nothing works."""
+        bits, shape = self.bits_per_weight, self.shape
+        return None if bits is None or shape is None else bits.log2_graphs / (self.task.items * shape.key_budget)
 
     def summary(self) -> Summary:
         """D_K* and h* with their ranges, and the smallest key budget that works for each head count."""
@@ -130,6 +150,8 @@ class Capacity(Shown):
         rows: list[tuple[str, object]] = [
             ("task", f"{task.label}, {task.items} items, d_model {task.d_model}, rule {self.rule}"),
             ("goal", f"{self.goal}, {counted(self.seeds, 'seed')}"),
+            ("key heads", self.key_heads),
+            ("weights", None if self.key_heads is None or self.shape is None else f"{self.shape.parameters:,}"),
             *((f"{name} from … to", None if low is None else f"{low} … {high}") for name, low, high in spans),
             ("runs", f"{self.runs + self.filled}, where a grid takes {self.grid}"),
             ("complete", None if self.complete else "no: the budget ended the search"),
@@ -146,6 +168,7 @@ class Capacity(Shown):
         return data_frame(
             {
                 "heads": point.heads,
+                **({} if self.key_heads is None else {"key_heads": point.groups}),
                 "key_width": point.key_width,
                 "key_budget": point.key_budget,
                 "seed": seed,
@@ -165,11 +188,11 @@ class MeasureProgress:
         left: About the number of runs that are left.
         brackets: The state of each head count.
         points: The points with scores.
-        best: The smallest key budget that works so far; None if none does.
+        best: The smallest size that works so far (D_K, or (D_Q + D_K)/2 with shared keys); None if none does.
     """
 
     trained: int
     left: int
     brackets: Mapping[int, Bracket]
     points: tuple[Point, ...]
-    best: int | None
+    best: float | None

@@ -11,10 +11,11 @@ from pathlib import Path
 from numpy import ndarray
 
 from manyheads.bounds import freedom_key_width, paper_key_budget
+from manyheads.bounds.shape import key_heads_for
 from manyheads.capacity.measured_capacity import Budget, Capacity, MeasureProgress
-from manyheads.capacity.search import Search
+from manyheads.capacity.search import Search, search_threshold
 from manyheads.capacity.store_summary import known_points
-from manyheads.capacity.thresholds import Goal, points, search_threshold
+from manyheads.capacity.thresholds import Goal, points
 from manyheads.errors import InputError, path_of, require_type
 from manyheads.layer.rules import MAX, Rule
 from manyheads.numbers import check_numbers
@@ -36,6 +37,7 @@ def measure(
     embedding: Embedding | ndarray | str | None = None,
     *,
     heads: Sequence[int] | int = HEADS,
+    key_heads: int | str | None = None,
     seeds: Sequence[int] | int = SEEDS,
     store: Store | Path | str | None = None,
     rule: Rule = MAX,
@@ -49,12 +51,16 @@ def measure(
     """Measure D_K*, the smallest key budget that works, over every key width of the given head counts.
 
     The search starts at the key width that the degrees-of-freedom law or the paper's law predicts. It doubles the
-    width until a layer works, bisects, and tries the neighbouring widths.
+    width until a layer works, bisects, and tries the neighbouring widths. Where heads share keys, the smallest layer is
+    the one with the fewest weights, and D_K* is its key budget: the numbers that a key cache stores for each token.
 
     Args:
         task: The family of problems; each seed draws one of them. Or its graph, e.g. "permutation:64".
         embedding: The embedding, e.g. "gaussian:16", if `task` is a graph.
-        heads: The head counts to try, each at least 1; or one head count.
+        heads: The head counts to try, each at least 1; or one head count. Its default has only head counts that the key
+            heads divide.
+        key_heads: The number of key heads that the heads share; or "h/2": a key head for every two heads. None: every
+            head has its own keys.
         seeds: The seeds of every point, or their number.
         store: An open store, or a file: every run is kept there and looked up before it is trained. None: no run is
             kept.
@@ -70,7 +76,8 @@ def measure(
         D_K* with its range, h* with its range, and every point that was tried.
 
     Raises:
-        InputError: There is no head count or no seed, or the runs would have no score for this goal.
+        InputError: There is no head count or no seed, the key heads do not divide a head count, or the runs would have
+            no score for this goal.
     """
     task = _task(task, embedding)
     if isinstance(heads, int):
@@ -87,23 +94,36 @@ def measure(
     check_numbers(heads=max(heads), seed=max(seeds))
     # a range stays a range: its seeds are not listed
     seeds = seeds if isinstance(seeds, range) and seeds.step > 0 else sorted(set(seeds))
+    if heads is HEADS and key_heads is not None:
+        heads = dividing_heads(heads, key_heads)
     heads, goal = sorted(set(heads)), goal or Goal()
+    shared = {count: key_heads_for(count, key_heads) for count in heads}
     goal.check(task, rule)
     protocol = protocol or measure_protocol(task, rule=rule, goal=goal)
-    starts, limit = predictions(task, heads)
+    starts, limit = predictions(task, heads, shared)
     crew = workers or threads()
 
     def run_at(want: Wanted) -> Run:
         count, key_width, seed = want
-        return Run(task, heads=count, key_width=key_width, seed=seed, rule=rule, protocol=protocol)
+        return Run(
+            task,
+            heads=count,
+            key_heads=shared[count],
+            key_width=key_width,
+            seed=seed,
+            rule=rule,
+            protocol=protocol,
+        )
 
     opened = store if isinstance(store, Store) else Store.temporary() if store is None else Store.write(store)
     try:
         state = _Measurement(run_at, opened, LayerTrainer(), crew, goal, budget or Budget(), progress)
         # a head wider than d_model has no more freedom: W_Q·W_Kᵀ is a d_model × d_model matrix
-        search = Search(starts, seeds, goal.target, limit, widest=task.d_model, interval=goal.interval)
+        search = Search(
+            starts, seeds, goal.target, limit, widest=task.d_model, interval=goal.interval, key_heads=shared.get
+        )
         complete = state.run(search, lambda: search.wanted() or search.wanted_around())
-        runs, reached = search.tried, max((heads * width for heads, width in search.scores), default=0)
+        runs, reached = search.tried, max((search.size(*shape) for shape in search.scores), default=0)
         complete = complete and (not fill or state.run(search, search.wanted_curve))
         known = known_points(opened, search, run_at((heads[0], 1, seeds[0])).fields, state.trainer.engine, goal)
     finally:
@@ -115,6 +135,7 @@ def measure(
     return Capacity(
         task=task,
         rule=rule,
+        key_heads=key_heads,
         protocol=protocol,
         goal=goal,
         seeds=len(seeds),
@@ -122,12 +143,12 @@ def measure(
         curve=tuple(search.points()),
         runs=runs,
         filled=search.tried - runs,
-        grid=sum(min(reached // count, task.d_model) for count in heads) * len(seeds),
+        grid=sum(min(int(reached // search.size(count, 1)), task.d_model) for count in heads) * len(seeds),
         unscored=unscored,
         complete=complete,
         failed=len(state.failures),
         failure=next(iter(state.failures.values()), None),
-        failed_budgets=tuple(sorted({heads * width for heads, width, _ in state.failures})),
+        failed_sizes=tuple(sorted({search.size(heads, width) for heads, width, _ in state.failures})),
         notes=tuple(opened.state.notes),
     )
 
@@ -169,18 +190,51 @@ def measure_protocol(task: Task, *, rule: Rule = MAX, goal: Goal | None = None, 
     return Protocol(steps=limit, stop_above=1.0 if goal is not None and goal.exact else Protocol.stop_above)
 
 
-def predictions(task: Task, heads: Sequence[int]) -> tuple[dict[int, int], int]:
-    """The key width to start from for each head count, and the largest key budget worth trying."""
+def predictions(task: Task, heads: Sequence[int], shared: Mapping[int, int | None]) -> tuple[dict[int, int], int]:
+    """The key width to start from for each head count, and the largest size worth trying.
+
+    Args:
+        task: The task.
+        heads: The head counts.
+        shared: The number of key heads for each of them; None: as many as heads.
+    """
     items, relations, d_model = task.items, task.relations, task.d_model
     paper = float(paper_key_budget(items=items, relations=relations, d_model=d_model, slope=task.slope))
     widths = {
-        count: freedom_key_width(items=items, relations=relations, d_model=d_model, heads=count) for count in heads
+        count: freedom_key_width(
+            items=items, relations=relations, d_model=d_model, heads=count, key_heads=shared.get(count)
+        )
+        for count in heads
     }
     # where the law has no answer (too few heads for full rank) start from the paper's budget
-    starts = {count: width or max(1, round(paper / count)) for count, width in widths.items()}
-    freedom = [count * width for count, width in widths.items() if width is not None]
+    sizes = {count: (count + (shared.get(count) or count)) / 2 for count in heads}
+    starts = {count: width or max(1, round(paper / sizes[count])) for count, width in widths.items()}
+    freedom = [sizes[count] * width for count, width in widths.items() if width is not None]
     limit = math.ceil(REACH * max(paper, min(freedom, default=0)))
-    return starts, max(limit, max(heads))
+    return starts, max(limit, math.ceil(max(sizes.values())))
+
+
+def dividing_heads(heads: Sequence[int], key_heads: int | str | None) -> list[int]:
+    """The head counts that key heads divide.
+
+    Args:
+        heads: Head counts.
+        key_heads: The number of key heads, or "h/N".
+
+    Raises:
+        InputError: There is none.
+    """
+    kept = []
+    for count in heads:
+        try:
+            key_heads_for(count, key_heads)
+        except InputError as error:
+            refusal = error
+        else:
+            kept.append(count)
+    if not kept:
+        raise refusal
+    return kept
 
 
 class _Measurement:
@@ -247,7 +301,7 @@ class _Measurement:
             for seed, score in by_seed.items()
             if score is not None
         } | dict(fresh)
-        made = points((*want, score) for want, score in scores.items())
+        made = points(((*want, score) for want, score in scores.items()), key_heads=search.key_heads)
         left = max(waiting, search.outlook - len(fresh))
         return MeasureProgress(self.trained, left, search.brackets, tuple(made), search.best)
 

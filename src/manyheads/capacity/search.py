@@ -9,7 +9,17 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
-from manyheads.capacity.thresholds import POOL, Point, threshold, widths_above, widths_below
+from manyheads.capacity.thresholds import (
+    POOL,
+    Goal,
+    Point,
+    Threshold,
+    best_point,
+    differs,
+    threshold,
+    widths_above,
+    widths_below,
+)
 
 NEIGHBOURHOOD = 2  # key widths tried below a threshold although its neighbour failed: F1 is not monotone
 CURVE = (0.4, 0.6, 0.8, 1.0, 1.25, 1.5)  # multiples of D_K* at which every head count is trained for the curve
@@ -73,11 +83,12 @@ class Search:
         starts: By head count, the key width that a law predicts.
         seeds: The seeds of every point.
         target: The mean score that counts as working.
-        limit: The largest key budget to try.
+        limit: The largest size to try: D_K, or (D_Q + D_K)/2 where heads share keys.
         widest: The largest key width to try.
         scores: By (heads, key_width) and seed; None if a run has no score.
-        best: The smallest key budget that works so far.
+        best: The smallest size that works so far.
         interval: The interval of a point's mean score, for the ends of D_K*'s range.
+        key_heads: The number of key heads for a number of heads; None: as many as heads.
     """
 
     starts: Mapping[int, int]
@@ -86,15 +97,25 @@ class Search:
     limit: int
     widest: int
     scores: dict[tuple[int, int], dict[int, float | None]] = field(default_factory=dict)
-    best: int | None = None
+    best: float | None = None
     interval: Callable[[Point], tuple[float, float]] = operator.attrgetter("interval")
+    key_heads: Callable[[int], int | None] = lambda heads: None
 
     def __post_init__(self) -> None:
         self._searches = {heads: narrow(max(1, start), self._cap(heads)) for heads, start in self.starts.items()}
-        # the head count of the smallest predicted budget goes first: its threshold limits the search of all others
-        self._queue = deque(sorted(self.starts, key=lambda heads: (heads * self.starts[heads], heads)))
+        # the head count of the smallest predicted layer goes first: its threshold limits the search of all others
+        self._queue = deque(sorted(self.starts, key=lambda heads: (self.size(heads, self.starts[heads]), heads)))
         self._waiting: dict[int, int] = {}
         self._begin()
+
+    def size(self, heads: int, width: int) -> float:
+        """(D_Q + D_K)/2 of a shape; without shared keys it is D_K.
+
+        Args:
+            heads: h.
+            width: d_k.
+        """
+        return (heads + (self.key_heads(heads) or heads)) / 2 * width
 
     def wanted(self) -> list[tuple[int, int, int]]:
         """The (heads, key_width, seed) to train next: two seeds of a new point, then the others."""
@@ -120,7 +141,8 @@ class Search:
         """After D_K* is found: all seeds of every head count below and above it, for the curves."""
         if self.best is None:
             return []
-        widths = {(heads, max(1, round(share * self.best / heads))) for heads in self.starts for share in CURVE}
+        best = self.best
+        widths = {(heads, max(1, round(share * best / self.size(heads, 1)))) for heads in self.starts for share in CURVE}
         wanted = (
             (heads, width, seed)
             for heads, width in sorted(widths)
@@ -171,9 +193,9 @@ class Search:
         return sum(map(len, self.scores.values()))
 
     def points(self) -> list[Point]:
-        """All points so far, sorted by key budget."""
+        """All points so far, sorted by size."""
         made = [self._point(heads, width) for heads, width in self.scores]
-        return sorted(made, key=lambda point: (point.key_budget, point.heads))
+        return sorted(made, key=lambda point: (point.size, point.heads))
 
     def full_points(self) -> list[Point]:
         """The points with a score for every seed: the interval of two probing seeds is too wide to use."""
@@ -204,7 +226,8 @@ class Search:
 
     def _point(self, heads: int, width: int) -> Point:
         scores = self.scores[heads, width]
-        return Point(heads, width, tuple((seed, score) for seed, score in scores.items() if score is not None))
+        known = tuple((seed, score) for seed, score in scores.items() if score is not None)
+        return Point(heads, width, known, self.key_heads(heads))
 
     def _advance(self, heads: int) -> None:
         while heads in self._waiting:
@@ -213,7 +236,7 @@ class Search:
             if passed is None:
                 return
             if passed:
-                self.best = min(self.best or heads * width, heads * width)
+                self.best = min(self.best or math.inf, self.size(heads, width))
             try:
                 self._waiting[heads] = self._searches[heads].send(passed)
             except StopIteration:
@@ -223,12 +246,59 @@ class Search:
         """Search one head count after the other until a point works, then all other head counts at once."""
         while self._queue and (self.best is not None or not self._waiting):
             heads = self._queue.popleft()
-            if heads <= self._largest():
+            if self.size(heads, 1) <= self._largest():
                 self._waiting[heads] = next(self._searches[heads])
 
     def _largest(self) -> int:
-        """The largest key budget to try: a budget more than 10 % above the best is neither D_K* nor in its pool."""
+        """The largest size to try: a size more than 10 % above the best is neither D_K* nor in its pool."""
         return self.limit if self.best is None else min(self.limit, math.floor((1 + POOL) * self.best))
 
     def _cap(self, heads: int) -> Callable[[], int]:
-        return lambda: max(1, min(self.widest, self._largest() // heads))
+        return lambda: max(1, min(self.widest, math.floor(self._largest() / self.size(heads, 1))))
+
+
+def search_threshold(points: Sequence[Point], goal: Goal) -> Threshold:
+    """D_K* and h* of points that a search chose; `threshold` is for a grid whose points do not depend on the scores.
+
+    D_K* is the same as that of `threshold`. Its range is looked for at h* heads only, at the neighbouring key widths
+    within 25 %, all of which a measurement trains. So other points of a store do not change the range. A head count is
+    in the range of h* only if it reaches the goal itself at a D_K up to 10 % above D_K*, and its smallest such point is
+    not significantly worse than the best point.
+
+    Args:
+        points: The points with all seeds.
+        goal: When a point counts as working.
+
+    Returns:
+        The threshold. Its numbers are None if no point works; `high` is None if no tested neighbour is surely above.
+    """
+    scored = sorted((point for point in points if point.scores), key=lambda point: point.size)
+    works = [point for point in scored if point.mean >= goal.target]
+    best = best_point(works)
+    if best is None:
+        return Threshold(None, None, None, None, None, None)
+    line = {point.key_width: point for point in scored if point.heads == best.heads}
+    low, high = best.key_width, None
+    for width in widths_below(best.key_width):
+        if width in line:
+            if goal.interval(line[width])[1] < goal.target:
+                break
+            low = width
+    for width in widths_above(best.key_width):
+        if width in line and goal.interval(line[width])[0] >= goal.target:
+            high = width
+            break
+    firsts: dict[int, Point] = {}
+    for point in works:
+        if point.size <= math.floor((1 + POOL) * best.size):
+            firsts.setdefault(point.heads, point)
+    heads = {best.heads} | {n for n, point in firsts.items() if point.mean >= best.mean or not differs(point, best)}
+    return Threshold(
+        key_budget=best.key_budget,
+        low=best.groups * low,
+        high=None if high is None else best.groups * high,
+        heads=best.heads,
+        heads_low=min(heads),
+        heads_high=max(heads),
+        key_heads=best.key_heads,
+    )

@@ -10,8 +10,8 @@ from typing import Any
 
 from manyheads.bounds import BitsPerWeight, bits_per_weight
 from manyheads.capacity.regression import MeasuredLaw, MeasuredProblem, law_regressions
-from manyheads.capacity.search import PROBE, Search
-from manyheads.capacity.thresholds import Goal, Point, Threshold, points, search_threshold
+from manyheads.capacity.search import PROBE, Search, search_threshold
+from manyheads.capacity.thresholds import Goal, Point, Threshold, points
 from manyheads.problem.embedding import GIVEN
 from manyheads.problem.graph_kinds import GRAPH_KINDS, GraphFamily, graph_family
 from manyheads.sweep import Record, Store
@@ -19,7 +19,7 @@ from manyheads.sweep import Record, Store
 # the graph, the fields that follow from its kind or from d_model, and the step limit of a size (Table 2)
 SIZES = ("items", "d_model", "graph", "degree", "positive_weight", "message_width", "initial_scale", "steps")
 
-OWN_FIELDS = ("heads", "key_width", "seed", "problem_seed")  # the fields in which the runs of a measurement differ
+OWN_FIELDS = ("heads", "key_heads", "key_width", "seed", "problem_seed")  # the fields in which the runs of a measurement differ
 
 
 @dataclass(frozen=True)
@@ -54,10 +54,11 @@ class StoredProblem:
     @property
     def bits_per_weight(self) -> BitsPerWeight | None:
         """Bits per weight at D_K*; None where nothing works, or the graph is known by its fingerprint only."""
-        budget, family = self.threshold.key_budget, self._family
-        if budget is None or family is None:
+        found, family = self.threshold, self._family
+        if found.heads is None or found.key_width is None or family is None:
             return None
-        return bits_per_weight(family, weights=2 * self.fields["d_model"] * budget)
+        rows = found.heads + (found.key_heads or found.heads)
+        return bits_per_weight(family, weights=self.fields["d_model"] * rows * found.key_width)
 
     @property
     def _family(self) -> GraphFamily | None:
@@ -93,7 +94,8 @@ def run_bits(fields: Mapping[str, Any]) -> BitsPerWeight | None:
     family = stored_family(fields)
     if family is None:
         return None
-    return bits_per_weight(family, weights=2 * fields["d_model"] * fields["heads"] * fields["key_width"])
+    rows = fields["heads"] + fields.get("key_heads", fields["heads"])
+    return bits_per_weight(family, weights=fields["d_model"] * rows * fields["key_width"])
 
 
 def stored_problems(records: Sequence[Record], goal: Goal) -> list[StoredProblem]:
@@ -140,15 +142,17 @@ def known_points(store: Store, search: Search, like: Mapping[str, Any], engine: 
         run: dict[str, Any] = dict(record.run)
         is_asked = run["heads"] in search.starts and run["seed"] in search.seeds
         is_drawn = run["problem_seed"] == run["seed"] and record.engine == engine
-        if is_asked and is_drawn and all(run.get(name) == value for name, value in same.items()):
+        is_shared_alike = is_asked and run.get("key_heads") == search.key_heads(run["heads"])
+        if is_shared_alike and is_drawn and all(run.get(name) == value for name, value in same.items()):
             scores[run["heads"], run["key_width"], run["seed"]] = goal.score(record)
     for (heads, width), by_seed in search.scores.items():
         scores |= {(heads, width, seed): score for seed, score in by_seed.items()}
-    return points((*at, score) for at, score in scores.items() if score is not None)
+    known = ((*at, score) for at, score in scores.items() if score is not None)
+    return points(known, key_heads=search.key_heads)
 
 
 def _problem(fields: dict[str, Any], scores: list[tuple[int, int, int, float]], goal: Goal) -> StoredProblem:
-    made = points(scores)
+    made = points(scores, key_heads=lambda heads: fields.get("key_heads"))
     # a measurement may stop a point after its probing seeds: the interval of such a point is too wide to use
     counts = Counter(len(point.scores) for point in made)
     probed = Counter({seeds: count for seeds, count in counts.items() if seeds > PROBE}) or counts
@@ -174,7 +178,8 @@ class Experiment:
     @property
     def words(self) -> str:
         """The differences in words."""
-        return ", ".join(f"{name} {value}" for name, value in self.differs.items())
+        own = {("key_heads", None): "every head has its own keys"}
+        return ", ".join(own.get((name, value), f"{name} {value}") for name, value in self.differs.items())
 
 
 def experiments(found: Sequence[StoredProblem]) -> list[Experiment]:

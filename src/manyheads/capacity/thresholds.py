@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache, cached_property
 from typing import Protocol, runtime_checkable
 
@@ -119,11 +119,13 @@ class Point:
         heads: h.
         key_width: d_k.
         scores: Pairs (seed, score), sorted by seed.
+        key_heads: g, the number of key heads that the heads share; None: as many as heads.
     """
 
     heads: int
     key_width: int
     scores: tuple[tuple[int, float], ...]
+    key_heads: int | None = None
 
     def __post_init__(self) -> None:
         seeds = [seed for seed, _ in self.scores]
@@ -134,9 +136,19 @@ class Point:
         object.__setattr__(self, "scores", tuple(sorted(self.scores)))
 
     @property
+    def groups(self) -> int:
+        """g, the number of key heads."""
+        return self.heads if self.key_heads is None else self.key_heads
+
+    @property
     def key_budget(self) -> int:
-        """D_K = heads · key_width."""
-        return self.heads * self.key_width
+        """D_K = key heads · key_width."""
+        return self.groups * self.key_width
+
+    @property
+    def size(self) -> float:
+        """(D_Q + D_K)/2, the weights over 2·d_model; without shared keys it is D_K. The smallest layer has the least."""
+        return (self.heads + self.groups) / 2 * self.key_width
 
     @property
     def seeds(self) -> tuple[int, ...]:
@@ -190,11 +202,14 @@ def _quantile(freedom: int) -> float:
     return float(stdtrit(freedom, (1 + CONFIDENCE) / 2))
 
 
-def points(scores: Iterable[tuple[int, int, int, float]]) -> list[Point]:
-    """Points from (heads, key_width, seed, score), sorted by key budget, then heads.
+def points(
+    scores: Iterable[tuple[int, int, int, float]], *, key_heads: Callable[[int], int | None] = lambda heads: None
+) -> list[Point]:
+    """Points from (heads, key_width, seed, score), sorted by size, then heads.
 
     Args:
         scores: Tuples (heads, key_width, seed, score).
+        key_heads: The number of key heads for a number of heads.
 
     Returns:
         A point for each (heads, key_width).
@@ -205,14 +220,14 @@ def points(scores: Iterable[tuple[int, int, int, float]]) -> list[Point]:
     grouped: dict[tuple[int, int], list[tuple[int, float]]] = {}
     for heads, key_width, seed, score in scores:
         grouped.setdefault((heads, key_width), []).append((seed, score))
-    made = [Point(heads, key_width, tuple(pairs)) for (heads, key_width), pairs in grouped.items()]
-    return sorted(made, key=lambda point: (point.key_budget, point.heads))
+    made = [Point(heads, width, tuple(pairs), key_heads(heads)) for (heads, width), pairs in grouped.items()]
+    return sorted(made, key=lambda point: (point.size, point.heads))
 
 
 @dataclass(frozen=True)
 class Threshold:
     """The key budget and head count at which the score reaches the target. A number is None if no tested point reaches
-    it.
+    it. Where heads share keys, D_K* is the key budget of the layer with the fewest weights.
 
     Attributes:
         key_budget: D_K*, central: the mean score reaches the target.
@@ -221,6 +236,7 @@ class Threshold:
         heads: h*, the head count at the central value.
         heads_low: The smallest head count that is not significantly different from h*.
         heads_high: The largest head count that is not significantly different from h*.
+        key_heads: The number of key heads at the central value; None: as many as heads.
     """
 
     key_budget: int | None
@@ -229,11 +245,17 @@ class Threshold:
     heads: int | None
     heads_low: int | None
     heads_high: int | None
+    key_heads: int | None = None
 
     @property
     def key_width(self) -> int | None:
-        """d_k* = D_K*/h*."""
-        return None if self.key_budget is None or self.heads is None else self.key_budget // self.heads
+        """d_k* = D_K*/h*; where heads share keys, D_K* over the key heads."""
+        return None if self.key_budget is None or self.heads is None else self.key_budget // (self.key_heads or self.heads)
+
+    @property
+    def facts(self) -> dict[str, int | None]:
+        """The numbers by name; `key_heads` only where heads share keys."""
+        return {name: value for name, value in asdict(self).items() if name != "key_heads" or value is not None}
 
 
 def threshold(points: Sequence[Point], *, target: float = TARGET) -> Threshold:
@@ -247,7 +269,7 @@ def threshold(points: Sequence[Point], *, target: float = TARGET) -> Threshold:
         The threshold. Its numbers are None if no point reaches the target.
     """
     scored = [point for point in points if point.scores]
-    best = _best([point for point in scored if point.mean >= target])
+    best = best_point([point for point in scored if point.mean >= target])
     retained = [] if best is None else _retained(scored, best)
     return Threshold(
         key_budget=None if best is None else best.key_budget,
@@ -256,52 +278,7 @@ def threshold(points: Sequence[Point], *, target: float = TARGET) -> Threshold:
         heads=None if best is None else best.heads,
         heads_low=min(retained, default=None),
         heads_high=max(retained, default=None),
-    )
-
-
-def search_threshold(points: Sequence[Point], goal: Goal) -> Threshold:
-    """D_K* and h* of points that a search chose; `threshold` is for a grid whose points do not depend on the scores.
-
-    D_K* is the same as that of `threshold`. Its range is looked for at h* heads only, at the neighbouring key widths
-    within 25 %, all of which a measurement trains. So other points of a store do not change the range. A head count is
-    in the range of h* only if it reaches the goal itself at a D_K up to 10 % above D_K*, and its smallest such point is
-    not significantly worse than the best point.
-
-    Args:
-        points: The points with all seeds.
-        goal: When a point counts as working.
-
-    Returns:
-        The threshold. Its numbers are None if no point works; `high` is None if no tested neighbour is surely above.
-    """
-    scored = sorted((point for point in points if point.scores), key=lambda point: point.key_budget)
-    works = [point for point in scored if point.mean >= goal.target]
-    best = _best(works)
-    if best is None:
-        return Threshold(None, None, None, None, None, None)
-    line = {point.key_width: point for point in scored if point.heads == best.heads}
-    low, high = best.key_width, None
-    for width in widths_below(best.key_width):
-        if width in line:
-            if goal.interval(line[width])[1] < goal.target:
-                break
-            low = width
-    for width in widths_above(best.key_width):
-        if width in line and goal.interval(line[width])[0] >= goal.target:
-            high = width
-            break
-    firsts: dict[int, Point] = {}
-    for point in works:
-        if point.key_budget <= math.floor((1 + POOL) * best.key_budget):
-            firsts.setdefault(point.heads, point)
-    heads = {best.heads} | {n for n, point in firsts.items() if point.mean >= best.mean or not differs(point, best)}
-    return Threshold(
-        key_budget=best.key_budget,
-        low=best.heads * low,
-        high=None if high is None else best.heads * high,
-        heads=best.heads,
-        heads_low=min(heads),
-        heads_high=max(heads),
+        key_heads=None if best is None else best.key_heads,
     )
 
 
@@ -316,17 +293,18 @@ def widths_above(key_width: int) -> range:
 
 
 def _smallest(points: Sequence[Point], passes: Callable[[Point], bool]) -> int | None:
-    return min((point.key_budget for point in points if passes(point)), default=None)
+    first = min((point for point in points if passes(point)), key=lambda point: point.size, default=None)
+    return None if first is None else first.key_budget
 
 
-def _best(passing: Sequence[Point]) -> Point | None:
-    """The smallest key budget; ties go to the larger mean score, then to fewer heads."""
-    return min(passing, key=lambda point: (point.key_budget, -point.mean, point.heads), default=None)
+def best_point(passing: Sequence[Point]) -> Point | None:
+    """The smallest size; ties go to the larger mean score, then to fewer heads."""
+    return min(passing, key=lambda point: (point.size, -point.mean, point.heads), default=None)
 
 
 def _retained(points: Sequence[Point], best: Point) -> set[int]:
     """Head counts with a tested D_K within 10 % of D_K* that do not differ from h* by a paired t-test."""
-    pool = [point for point in points if abs(point.key_budget - best.key_budget) <= POOL * best.key_budget]
+    pool = [point for point in points if abs(point.size - best.size) <= POOL * best.size]
     return {best.heads} | {point.heads for point in pool if not differs(point, best)}
 
 

@@ -16,6 +16,7 @@ from manyheads.construct.heads import RADEMACHER, assemble, de_embed
 from manyheads.construct.matchings import pack, split_sources
 from manyheads.construct.width_limit import ScoreWindow, Threshold, Tile, WidthLimit, limit, window
 from manyheads.layer.layer import Layer
+from manyheads.numbers import check_numbers
 from manyheads.problem.graph import Graph, Matching
 from manyheads.problem.problem import Problem
 
@@ -105,7 +106,11 @@ def smallest(
 
     Returns:
         The best width, with a layer that certifies where there is one.
+
+    Raises:
+        InputError: A number is out of its range, or the items need more memory than there is.
     """
+    check_numbers(max_key_budget=max_budget)
     graph = problem.graph
     report = progress or (lambda _: None)
     sizes = default_matching_sizes(graph, problem.d_model) if matching_sizes is None else matching_sizes

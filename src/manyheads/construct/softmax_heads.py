@@ -20,6 +20,7 @@ from manyheads.construct.matchings import split_sources
 from manyheads.errors import InputError
 from manyheads.layer.layer import Layer
 from manyheads.layer.rules import SOFTMAX
+from manyheads.numbers import check_number, check_numbers
 from manyheads.problem.problem import Problem
 
 
@@ -51,8 +52,7 @@ def softmax(
     matching_size = problem.d_model if matching_size is None else matching_size
     require_sizes(problem, key_width=key_width, matching_size=matching_size, seed=seed)
     require_permutation(problem.graph)
-    if not (scale > 0 and math.isfinite(scale)):
-        raise InputError(f"the scale of the logits must be a positive number, not {scale}")
+    scale = check_number("logit_scale", scale, said="the scale of the logits")
     warn_if_narrow(problem)
     words = RADEMACHER.draw(problem.items, key_width, seed=seed)
     matchings = split_sources(problem.graph, size=matching_size)
@@ -114,6 +114,7 @@ def mended_softmax(
     Raises:
         InputError: As `softmax`, or there is no scale to try.
     """
+    check_numbers(key_width=key_width, context_length=context_length)
     if scales is None:
         scales = [(math.log(context_length) + excess) / math.sqrt(key_width) for excess in range(5)]
     trials, best = [], None

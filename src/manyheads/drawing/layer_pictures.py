@@ -107,7 +107,8 @@ def draw_training(outcome: Outcome) -> Figure:
         loss.plot(steps, [check.loss for check in outcome.curve], color=ORANGE)
         score.set(xlabel="step", ylabel="validation micro-F1" if outcome.mse is None else "validation squared error")
         loss.set(xlabel="step", ylabel="training loss")
-        title = f"{in_heads(run.heads, run.key_width)}, {run.items} items, d_model {run.d_model}, seed {run.seed}"
+        shape = in_heads(run.heads, run.key_width, run.key_heads)
+        title = f"{shape}, {run.items} items, d_model {run.d_model}, seed {run.seed}"
         figure.suptitle(f"{drawn_text(title)}: {outcome.stopped}", x=0.01, ha="left", fontsize=11)
     return figure
 

@@ -29,11 +29,13 @@ CONFIG = {
     "key_width": ("head_dim", "d_kv", "kv_channels"),
     "vocabulary": ("vocab_size", "n_vocab"),
 }
-LATENT = ("kv_lora_rank", "qk_rope_head_dim")  # multi-head latent attention, as in DeepSeek-V2 and -V3
-IS_LATENT = "has multi-head latent attention, whose keys are of low rank: the laws here do not cover it"
+LATENT = "kv_lora_rank"  # of multi-head latent attention, as in DeepSeek-V2 and -V3
+LATENT_PARTS = (LATENT, "qk_nope_head_dim", "qk_rope_head_dim")
+# kinds of layers that `layer_types` of a config can name and whose scores are q·k
+ATTENTION_KINDS = ("full_attention", "sliding_attention", "chunked_attention", "attention")
 # the largest numbers of an architecture, some 60 times those of the largest models; an audit takes seconds at these
 LARGEST = {"layers": 2**14, "d_model": 2**20, "heads": 2**16, "key_heads": 2**16, "key_width": 2**20}
-LARGEST |= {"vocabulary": 2**27}
+LARGEST |= {"vocabulary": 2**27, "position_width": 2**20}
 LARGEST_BUDGET = 2**20  # heads · key_width
 # tensor names of the embedding and of a layer's query and key projections and norm in the common model families
 EMBEDDINGS = re.compile(
@@ -119,6 +121,8 @@ def read_model_weights(path: str | Path, architecture: Architecture) -> ModelWei
         InputError: The file cannot be read, or its weights do not have the shapes of the architecture.
     """
     path = path_of(path)
+    if architecture.latent is not None:
+        raise InputError(f"{path} makes its keys from a latent: the geometry of such heads is not measured")
     patterns = (EMBEDDINGS, QUERIES, KEYS, FUSED, NORMS)
     found = _tensors(path, lambda name: any(pattern.search(name) for pattern in patterns))
     for name, tensor in found.items():
@@ -131,10 +135,10 @@ def read_model_weights(path: str | Path, architecture: Architecture) -> ModelWei
     return ModelWeights(rows[0], tuple(layers))
 
 
-def _architecture(path: Path, *, name: str, **numbers: int) -> Architecture:
+def _architecture(path: Path, *, name: str, **numbers: Any) -> Architecture:
     """The architecture of these numbers, which must be those of a model that can exist."""
     for field, largest in LARGEST.items():
-        if numbers[field] > largest:
+        if numbers.get(field, 0) > largest:
             given = _short(numbers[field])
             raise InputError(f"{path} says that its {field} is {given}, but no model has more than {largest:,}")
     if numbers["heads"] * numbers["key_width"] > LARGEST_BUDGET:
@@ -155,14 +159,22 @@ def _config_numbers(path: Path) -> dict[str, Any]:
         raise InputError(f"{path} is not a model's config: it is no JSON object")
     inner = config.get("text_config")  # models of images or sound have their language part here
     config = inner if isinstance(inner, dict) and "num_attention_heads" in inner else config
-    if any(config.get(name) is not None for name in LATENT):
-        raise InputError(f"{path} {IS_LATENT}")
+    kinds = config.get("layer_types")
+    others = {str(kind) for kind in kinds} - set(ATTENTION_KINDS) if isinstance(kinds, list) else set()
+    if others:
+        raise InputError(
+            f"{path} has layers of the kind {shown_text(min(others), most=40)}, whose scores are not those of queries "
+            f"and keys: the audit knows layers that are all of the kind {' or '.join(ATTENTION_KINDS[:3])}"
+        )
+    latent = _latent_numbers(config, path)
     found = {name: _first(config, keys, path) for name, keys in CONFIG.items()}
     if found["heads"] is None or found["d_model"] is None:
         raise InputError(f"{path} is a config without attention: it names no heads or no width")
     heads, d_model = found["heads"], found["d_model"]
     if found["key_heads"] is None:
         found["key_heads"] = _falcon_key_heads(config, path)
+    if latent:
+        found |= {"key_heads": heads, "key_width": latent.pop("key_width")}
     if found["key_width"] is None and d_model % heads:
         raise InputError(f"{path} has {heads} heads that do not divide d_model {d_model}, and no head width")
     return dict(
@@ -173,7 +185,28 @@ def _config_numbers(path: Path) -> dict[str, Any]:
         key_heads=heads if found["key_heads"] is None else found["key_heads"],
         key_width=d_model // heads if found["key_width"] is None else found["key_width"],
         vocabulary=_needed(found["vocabulary"], "vocabulary", path),
+        **latent,
     )
+
+
+def _latent_numbers(config: Mapping[str, Any], path: Path) -> dict[str, int | None]:
+    """The widths of multi-head latent attention; nothing for a config without it.
+
+    A head has `qk_nope_head_dim` dimensions whose keys come from the latent, and `qk_rope_head_dim` dimensions for
+    positions.
+    """
+    latent, key_width, position_width = (_first(config, (name,), path) for name in LATENT_PARTS)
+    if latent is None and key_width is None and position_width is None:
+        return {}
+    if latent is None or key_width is None:
+        missing = LATENT if latent is None else LATENT_PARTS[1]
+        raise InputError(f"{path} has an unknown kind of attention: latent attention that does not say {missing}")
+    return {
+        "key_width": key_width,
+        "latent": latent,
+        "query_latent": _first(config, ("q_lora_rank",), path),
+        "position_width": position_width or 0,
+    }
 
 
 def _falcon_key_heads(config: Mapping[str, Any], path: Path) -> int | None:
@@ -193,20 +226,28 @@ def _gguf_numbers(path: Path) -> dict[str, Any]:
         value = metadata.get(f"{family}.{name}")
         return value if isinstance(value, int) else None
 
-    if any(number(f"attention.{name}") is not None for name in LATENT):
-        raise InputError(f"{path} {IS_LATENT}")
     heads, d_model = number("attention.head_count"), number("embedding_length")
     if heads is None or d_model is None or heads < 1:
         raise InputError(f"{path} is a model without attention: its metadata name no heads or no width")
     vocabulary = number("vocab_size") or metadata.get("tokenizer.ggml.tokens")
+    positions, width = number("rope.dimension_count") or 0, number("attention.key_length_mla")
+    width = width or number("attention.key_length") or d_model // heads
+    latent: dict[str, int | None] = {}
+    if number(f"attention.{LATENT}") is not None:
+        if width <= positions:
+            raise InputError(f"{path} has an unknown kind of attention: heads of {width}, {positions} for positions")
+        width -= positions
+        latent = {"latent": number(f"attention.{LATENT}"), "query_latent": number("attention.q_lora_rank")}
+        latent |= {"position_width": positions}
     return dict(
         name=str(metadata.get("general.name") or family),
         layers=_needed(number("block_count"), "layers", path),
         d_model=d_model,
         heads=heads,
-        key_heads=number("attention.head_count_kv") or heads,
-        key_width=number("attention.key_length") or d_model // heads,
+        key_heads=heads if latent else number("attention.head_count_kv") or heads,
+        key_width=width,
         vocabulary=_needed(vocabulary if isinstance(vocabulary, int) else None, "vocabulary", path),
+        **latent,
     )
 
 

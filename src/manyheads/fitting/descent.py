@@ -19,6 +19,7 @@ from numpy import ndarray
 
 from manyheads._native import Finding, Fitting32
 from manyheads.errors import InputError
+from manyheads.fitting.latent_descent import LatentFitting
 from manyheads.fitting.options import Descent, FitProgress, Phase
 from manyheads.numbers import require_memory
 from manyheads.problem.graph import Graph
@@ -67,6 +68,7 @@ class Engine:
         heads: int,
         key_width: int,
         key_heads: int | None = None,
+        latent: int | None = None,
         descent: Descent,
         threads: int = 1,
         ratio: float = 0.0,
@@ -84,7 +86,8 @@ class Engine:
         needed = 4 * graph.items * (padded * (5 + threads) + 2 * heads * key_width + 2 * rows.shape[1])
         needed += 64 * heads * key_width * rows.shape[1]
         require_memory(needed, f"a fit of {in_heads(heads, key_width)} over {graph.items:,} items")
-        self._fitting = Fitting32(graph.row_starts, graph.targets, rows, heads, key_width, threads, key_heads)
+        fitting = Fitting32(graph.row_starts, graph.targets, rows, heads, key_width, threads, key_heads)
+        self._fitting = fitting if latent is None else LatentFitting(fitting, latent)
 
     def run(self, weights: Weights, *, warm: bool = False) -> DescentResult:
         """Separate, then widen.

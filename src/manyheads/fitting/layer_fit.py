@@ -22,6 +22,7 @@ from manyheads.fitting.descent import DescentResult, Engine, Weights, random_sta
 from manyheads.fitting.folding import Map, fold, levelling_map, linear_map, map_rows, suitable_map, unfold
 from manyheads.fitting.options import DEFAULT_OPTIONS, Descent, FitOptions, FitProgress, suitable_descent
 from manyheads.fitting.shapes import Band, most_heads, narrowest_band, predicted_shape, require_possible
+from manyheads.layer.latent import LatentKeys
 from manyheads.layer.layer import Layer
 from manyheads.layer.rules import MAX, SOFTMAX
 from manyheads.numbers import check_numbers
@@ -111,13 +112,18 @@ def fit(
     """
     require_fit(problem, options)
     check_numbers(heads=heads, key_width=key_width, key_heads=key_heads)
+    if options.latent is not None:
+        if heads is None or key_width is None:
+            raise InputError("keys from a latent need a shape: give the heads, the key width and the latent")
+        return _fit(problem, Shape(d_model=problem.d_model, heads=heads, key_width=key_width, key_heads=key_heads,
+                                   latent=options.latent), options, start)
     return _fit(problem, completed_shape(problem, heads, key_width, key_heads), options, start)
 
 
 def _fit(problem: Problem, shape: Shape, options: FitOptions, start: Layer | None) -> FitResult:
     """The fit of a shape that is complete."""
     heads, key_width, key_heads = shape.heads, shape.key_width, shape.groups
-    require_possible(problem, both_budgets=shape.query_budget + shape.key_budget, shared=key_heads != heads)
+    require_possible(problem, both_budgets=shape.parameters // problem.d_model, shared=shape.is_shared)
     descent = options.descent or suitable_descent(problem.items, problem.d_model)
     inner = MappedProblem.of(problem, options)
     begun = time.monotonic()
@@ -132,9 +138,9 @@ def _fit(problem: Problem, shape: Shape, options: FitOptions, start: Layer | Non
     def run(attempt: int, weights: Weights, descent: Descent = descent, *, warm: bool = False) -> DescentResult:
         # the engine is freed before the certificate begins: both hold several numbers for every item and key dimension
         return Engine(
-            problem.graph, inner.rows, heads=heads, key_width=key_width, key_heads=key_heads, descent=descent,
-            threads=options.threads(problem.items), ratio=inner.ratio(heads), attempt=attempt, progress=look,
-            begun=begun, deadline=deadline,
+            problem.graph, inner.rows, heads=heads, key_width=key_width, key_heads=key_heads, latent=options.latent,
+            descent=descent, threads=options.threads(problem.items), ratio=inner.ratio(heads), attempt=attempt,
+            progress=look, begun=begun, deadline=deadline,
         ).run(weights, warm=warm)  # fmt: skip
 
     best: tuple[Layer, Certificate, DescentResult] | None = None
@@ -142,6 +148,8 @@ def _fit(problem: Problem, shape: Shape, options: FitOptions, start: Layer | Non
     attempt = 0
     for attempt in range(options.restarts):
         if start is not None and attempt == 0:
+            if inner.latent is not None:
+                start = LatentKeys.of(start, latent=inner.latent, key_width=key_width).expanded()
             result = run(attempt, inner.weights_of(start), warm=True)
         elif result is None or attempt % CHAIN == 0:
             weights = random_start(
@@ -230,6 +238,7 @@ class MappedProblem:
     lengths: tuple[int, int] | None  # of the contexts, for the rule softmax; None for the rule max
     precision: Precision  # the number type in which the certificate has to hold
     map: Map
+    latent: int | None  # the width of the latent from which all keys are made, or None
 
     @classmethod
     def of(cls, problem: Problem, options: FitOptions) -> MappedProblem:
@@ -240,7 +249,7 @@ class MappedProblem:
         map = suitable_map(problem.rows) if options.map == "auto" else options.map
         matrix = levelling_map(problem.rows) if map == "none" else linear_map(problem.rows, map)
         rows = problem.rows if matrix is None else map_rows(problem.rows, matrix)
-        return cls(problem, matrix, np.ascontiguousarray(rows, dtype=np.float32), lengths, options.precision, map)
+        return cls(problem, matrix, np.ascontiguousarray(rows, dtype=np.float32), lengths, options.precision, map, options.latent)
 
     def ratio(self, heads: int) -> float:
         """For softmax: a relation's logit over the half width of the band of other pairs (`band`); 0 for max."""
@@ -254,9 +263,12 @@ class MappedProblem:
     def judge(self, result: DescentResult) -> tuple[Layer, Certificate]:
         """The layer of an attempt's weights, with the map folded in and the best threshold, and its certificate.
 
-        The weights are in single precision where that certifies, else in double.
+        The weights are in single precision where that certifies, else in double. Keys from a latent are in their
+        absorbed form.
         """
         exact = self._layer(result.weights)
+        if self.latent is not None:
+            exact = LatentKeys.of(exact, latent=self.latent, key_width=exact.key_width).absorbed()
         for precision in (np.float32, np.float64):
             layer = replace(exact, query=exact.query.astype(precision), key=exact.key.astype(precision))
             layer = calibrate(layer, self._certify(layer))

@@ -206,6 +206,8 @@ class FitOptions:
         context_length: For SOFTMAX: the number of items in a context, or the least and the greatest number.
         precision: The fit goes on until the certificate holds where PyTorch computes in this number type. "float64"
             asks only for a certificate.
+        latent: The keys of all heads are made from a latent of this width, and the layer is the absorbed form
+            (`layer.LatentKeys`): one key head of this width, queries of rank at most the key width. Only for `fit`.
         map: A linear map of the embedding that is folded into the weights (`folding.linear_map`); "auto": the map that
             suits the embedding (`folding.suitable_map`).
         descent: The constants of an attempt; by default `suitable_descent`.
@@ -224,6 +226,7 @@ class FitOptions:
     rule: Rule = MAX
     context_length: ContextLength = None
     precision: Precision = "float64"
+    latent: int | None = None
     map: Map | Literal["auto"] = "auto"
     descent: Descent | None = None
     workers: int | None = None
@@ -251,7 +254,8 @@ class FitOptions:
 
     def provenance(self) -> dict[str, str | int]:
         """The origin of a layer of these options, for its record."""
-        return {"construction": "fit", "seed": self.seed, "rule": str(self.rule), "map": self.map}
+        latent: dict[str, str | int] = {} if self.latent is None else {"latent": self.latent}
+        return {"construction": "fit", "seed": self.seed, "rule": str(self.rule), "map": self.map} | latent
 
 
 DEFAULT_OPTIONS = FitOptions()

@@ -50,6 +50,8 @@ class FitSearch:
     """Trials on one problem, as many at once as there are workers, until the time is up."""
 
     def __init__(self, problem: Problem, options: FitOptions, *, key_heads: int | None = None) -> None:
+        if options.latent is not None:
+            raise InputError("a search has no latent: fit one shape of heads, key width and latent")
         self.graph, self.d_model, self.options = problem.graph, problem.d_model, options
         self.key_heads = key_heads  # None: as many as heads
         self.inner = MappedProblem.of(problem, options)
@@ -234,7 +236,7 @@ def smallest(
     require_fit(problem, options)
     if time_limit is not None:
         options = replace(options, time_limit=time_limit)
-    check_numbers(heads=heads, key_heads=key_heads)
+    check_numbers(heads=heads, key_heads=key_heads, max_key_budget=max_budget)
     if heads is not None:
         require_even_sharing(heads=heads, key_heads=key_heads)
     require_possible(problem, both_budgets=max_budget and 2 * max_budget)

@@ -14,33 +14,49 @@ from numpy import ndarray
 from manyheads.errors import InputError
 from manyheads.layer.layer_record import LayerRecord
 from manyheads.layer.rules import MAX, Rule, rule_named
+from manyheads.numbers import check_number
 from manyheads.tables import Shown, Summary, counted, in_heads, summary
 
 if TYPE_CHECKING:
     from manyheads.problem.embedding import Embedding
 
 
-def degrees_of_freedom(*, d_model: int, heads: int, key_width: int, key_heads: int) -> int:
+def degrees_of_freedom(
+    *, d_model: int, heads: int, key_width: int, key_heads: int, latent: int | None = None, query_latent: int | None = None
+) -> int:
     """Degrees of freedom of the bilinear forms W_Q·W_Kᵀ of all heads: h·d·d_k + g·d·d_k − g·d_k².
 
     An invertible d_k × d_k matrix can move from a key head to the queries that read it without changing a score: each
     of the g key heads has d_k² weights less that matter. For g = h this is h times 2·d·d_k − d_k², the dimension of the
     forms of rank d_k. A width above d_model adds nothing.
 
+    With a latent of width r, the keys of all heads are made from r numbers: h·(d·d_k + r·d_k − d_k²) + d·r − r². Where
+    the queries too are made from a latent, of width s, its s replaces d in each head, and d·s − s² are added.
+
     Args:
-        d_model: Width of the rows.
+        d_model: Width of the rows, d.
         heads: h.
         key_width: d_k.
-        key_heads: g.
+        key_heads: g; not used where there is a latent.
+        latent: r, the width of the latent of the keys; None: each key head is made from the row.
+        query_latent: s, the width of the latent of the queries; None: each query is made from the row.
 
     Returns:
         The number.
 
     >>> degrees_of_freedom(d_model=16, heads=4, key_width=5, key_heads=1)
     375
+    >>> degrees_of_freedom(d_model=16, heads=4, key_width=5, key_heads=1, latent=8)
+    444
     """
     width = min(key_width, d_model)
-    return (heads + key_heads) * d_model * width - key_heads * width**2
+    if latent is None:
+        return (heads + key_heads) * d_model * width - key_heads * width**2
+    keys = min(latent, d_model, heads * width)
+    queries = d_model if query_latent is None else min(query_latent, d_model, heads * width)
+    width = min(width, keys, queries)
+    inner = heads * width * (queries + keys - width)
+    return inner + keys * (d_model - keys) + queries * (d_model - queries)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -106,11 +122,9 @@ class Layer(Shown):
             if not np.isfinite(weights).all():
                 raise InputError(f"the {name} weights hold NaN or infinite values")
             weights.flags.writeable = False
-        if not np.isfinite(threshold):
-            raise InputError(f"the threshold must be a finite number, not {threshold}")
         object.__setattr__(self, "query", query)
         object.__setattr__(self, "key", key)
-        object.__setattr__(self, "threshold", float(threshold))
+        object.__setattr__(self, "threshold", check_number("threshold", threshold, said="the threshold"))
         object.__setattr__(self, "rule", rule)
         if isinstance(labels, str) or not all(isinstance(label, str) for label in labels or ()):
             raise InputError("the labels of a layer are a sequence of texts, one for each item")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from statistics import median
 
@@ -165,7 +165,7 @@ def threshold_points(panels: Sequence[Panel]) -> Callable[[Rows, Scale], list[di
 def _threshold_record(panel: Panel, found: Threshold) -> dict[str, object]:
     sizes = {"items": panel.items, "d_model": panel.d_model, "graph": panel.graph, "degree": panel.degree}
     law = {"rule": str(panel.rule), "relations": panel.relations, "x": panel.law(), "compression": panel.compression}
-    return sizes | law | asdict(found) | {"key_width": found.key_width}
+    return sizes | law | found.facts | {"key_width": found.key_width}
 
 
 def bits_caption(found: PanelThresholds) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from statistics import fmean
@@ -155,6 +155,11 @@ class PaperAnswer(Shown):
         """
         return data_frame(self.points)
 
+    @property
+    def tables(self) -> list[str]:
+        """The tables of the exhibits, in Markdown; empty for figures without one."""
+        return [table for name in self.names for table in exhibit_named(name).tables(self.rows, self.scale)]
+
     def summary(self) -> Summary:
         """The captions, and the verdict on each claim with the measured numbers."""
         several = len(self.names) > 1
@@ -171,11 +176,13 @@ class PaperAnswer(Shown):
         """The picture of the exhibit, with the added capacities as stars.
 
         Raises:
-            InputError: There are several exhibits.
+            InputError: There are several exhibits, or the exhibit is a table.
         """
         if len(self.names) > 1:
             raise InputError(f"one exhibit is drawn at a time: give the name of one, such as {self.names[0]}")
         one = exhibit_named(self.names[0])
+        if one.draw is None:
+            raise InputError(f"{self.names[0]} is a table and has no picture: `tables` of this answer has its text")
         figure = one.draw(self.rows, self.scale)
         if self.added and one.mark is not None:
             one.mark(figure, self.added, "added")
@@ -250,10 +257,10 @@ def _added(add: Capacity | Sequence[Capacity] | Path | str) -> tuple[StoredProbl
         raise InputError("add is a capacity that `measure` returned, a list of them, or the file of a store")
     found = tuple(StoredProblem(one.fields, one.threshold, one.seeds, one.runs) for one in given)
     for one in found:
-        if one.measured is None or one.fields["rule"] != MAX.name:
+        if one.measured is None or one.fields["rule"] != MAX.name or one.threshold.key_heads is not None:
             raise InputError(
                 f"a capacity with {one.fields['items']} items cannot be added: it needs a key budget that works, a "
-                "graph of a kind such as permutation:64, and the rule max"
+                "graph of a kind such as permutation:64, the rule max, and keys that no heads share"
             )
     return found
 
@@ -272,5 +279,5 @@ def problem_record(problem: StoredProblem) -> dict[str, object]:
     names = ("items", "d_model", "graph", "degree", "rule")
     sizes = {name: problem.fields[name] for name in names if name in problem.fields}
     law = {"relations": at.relations, "x": at.relations * math.log2(at.items) / at.d_model}
-    found = asdict(problem.threshold) | {"key_width": problem.threshold.key_width}
+    found = problem.threshold.facts | {"key_width": problem.threshold.key_width}
     return sizes | law | {"compression": at.items / at.d_model} | found

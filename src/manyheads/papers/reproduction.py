@@ -164,7 +164,8 @@ def problems_of(path: Path) -> list[StoredProblem]:
     """
     with Store.read(path) as store:
         found = stored_problems(store.records(), Goal())
-    works = [one for one in found if one.measured is not None and one.fields["rule"] == MAX.name]
+    alike = [one for one in found if one.fields["rule"] == MAX.name and one.threshold.key_heads is None]
+    works = [one for one in alike if one.measured is not None]
     if not works:
         raise InputError(f"{path} has no capacity to draw: see `manyheads results --capacity --store {path}`")
     return works
@@ -173,7 +174,7 @@ def problems_of(path: Path) -> list[StoredProblem]:
 def draw_pictures(
     made: Reproduction, folder: Path, *, added: Sequence[StoredProblem] = (), source: str = ""
 ) -> dict[Path, bytes]:
-    """Draw every exhibit that has rows, as NAME.png and NAME.svg in the folder.
+    """Draw every exhibit that has rows and a picture, as NAME.png and NAME.svg in the folder.
 
     Args:
         made: The exhibits with their rows.
@@ -186,7 +187,7 @@ def draw_pictures(
     """
     files: dict[Path, bytes] = {}
     for one in made.exhibits:
-        if one.done:
+        if one.done and one.exhibit.draw is not None:
             figure = one.exhibit.draw(made.rows, made.scale)
             if added and one.exhibit.mark is not None:
                 one.exhibit.mark(figure, added, source)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from jaxtyping import Float32
+from jaxtyping import Float32, Float64, Int64
 from numpy import ndarray
 
 from manyheads.bounds import BitsPerWeight, Shape, bits_per_weight, constraint_positives, freedom_needed
@@ -21,12 +22,15 @@ from manyheads.bounds.inverse import (
     relations_by_paper,
 )
 from manyheads.bounds.shape import equal_splits
+from manyheads.errors import InputError
 from manyheads.layer.rules import MAX, Rule, rule_named
 from manyheads.numbers import check_numbers
 from manyheads.planning.advice import BITS, check_counts
 from manyheads.planning.guarantee import one_each_objection
 from manyheads.planning.layer_plan import Plan
 from manyheads.planning.model_audit import Audit
+from manyheads.planning.prediction import MOST_HEADS, KeyWidths, key_widths, split
+from manyheads.planning.sharing import LayerCost, layer_cost
 from manyheads.problem.graph_kinds import PERMUTATION_SLOPE, RELATION_SLOPE
 
 if TYPE_CHECKING:
@@ -45,6 +49,7 @@ class RelationsThatFit:
         unconditional_beyond: The same for any real weights; None for softmax, whose scores are no polynomials.
         likely: The degrees-of-freedom law, an estimate for rows like random ones.
         bits_per_weight: Of a layer that holds a graph with `likely` relations.
+        cost: Weights, cached numbers and degrees of freedom, and what shared keys lose by measured prices.
         paper_law: The paper's law for graphs that are no permutations, solved for the relations.
         guaranteed: Relations with a proof; None if there is no proof.
         guaranteed_by_heads: Whether the proof has one relation for each head; otherwise it has one for each dimension
@@ -59,6 +64,7 @@ class RelationsThatFit:
     unconditional_beyond: int | None
     likely: int
     bits_per_weight: BitsPerWeight
+    cost: LayerCost
     paper_law: int
     guaranteed: int | None
     guaranteed_by_heads: bool
@@ -124,6 +130,8 @@ def relations_that_fit(
     # The proof has one head of width 1 for each relation. Query heads that share a key head need a dimension of its
     # keys each.
     one_each = shape.groups * min(shape.heads // shape.groups, shape.key_width)
+    if shape.latent is not None:  # a dimension of the latent for each relation
+        one_each = min(shape.heads, shape.latent)
     objection = one_each_objection(shape.d_model, rule=rule, embedding=embedding)
     rule, likely = rule_named(rule), relations_by_freedom(shape, items=items)
     return RelationsThatFit(
@@ -134,6 +142,7 @@ def relations_that_fit(
         unconditional_beyond=relations_by_labellings(shape, items=items) if rule is MAX else None,
         likely=likely,
         bits_per_weight=bits_per_weight(f"random:{items}:{likely}", weights=shape.parameters),
+        cost=layer_cost(shape, items=items),
         paper_law=relations_by_paper(shape, items=items, slope=RELATION_SLOPE),
         guaranteed=min(one_each, items * (items - 1)) if objection is None else None,
         guaranteed_by_heads=one_each == shape.heads,
@@ -239,15 +248,16 @@ def map_around(advice: Plan) -> CapacityMap:
 
 
 def head_curve(advice: Plan) -> HeadCurve:
-    """The key budget of the degrees-of-freedom law for each head count, with the budgets of the plan.
+    """The key budgets of the degrees-of-freedom law and of the advice for each head count, with the plan's own.
 
     Args:
         advice: The plan.
 
     Returns:
-        The rows of the picture; the law is infinite where the heads have too little freedom.
+        The rows of the picture; law and advice are infinite where the heads have too little freedom.
     """
-    counts = np.array([heads for heads in HEADS if heads <= max(32, 4 * advice.recommended.heads)])
+    best = advice.recommended
+    counts = np.array(sorted({heads for heads in HEADS if heads <= max(32, 4 * best.heads)} | {best.heads}))
     needed = np.asarray(freedom_needed(items=advice.items, relations=advice.relations, heads=counts))
     room = advice.d_model**2 - needed
     widths = advice.d_model - np.sqrt(np.maximum(room, 0.0))
@@ -257,13 +267,29 @@ def head_curve(advice: Plan) -> HeadCurve:
         title=f"{advice.relations:,} relations, {advice.items:,} items, d_model {advice.d_model}, rule {advice.rule}",
         heads=counts.astype(np.float64),
         law=np.where(room >= 0, counts * np.maximum(1.0, np.ceil(widths)), np.inf),
+        advised=_advised_budgets(advice, counts),
         predicted=advice.predicted.key_budget,
         low=advice.predicted.low,
         high=advice.predicted.high,
         bit_bound=advice.bit_bound,
         paper_law=advice.paper_law,
-        recommended=(advice.recommended.heads, advice.recommended.key_budget),
+        recommended=(best.heads, best.key_budget),
     )
+
+
+def _advised_budgets(advice: Plan, counts: Int64[ndarray, " h"]) -> Float64[ndarray, " h"]:
+    """D_K of the split that the plan would recommend with so many heads; infinite if they are too few."""
+    sizes = {"items": advice.items, "relations": advice.relations, "d_model": advice.d_model}
+    widths = key_widths(**sizes, rule=advice.rule, most_heads=max(MOST_HEADS, int(counts[-1])))
+    least = max(advice.bit_bound, 1.0)
+    return np.array([_advised(widths, advice.d_model, int(heads), least) for heads in counts])
+
+
+def _advised(widths: KeyWidths, d_model: int, heads: int, least: float) -> float:
+    try:
+        return float(split(widths, d_model=d_model, heads=heads, key_budget=least).key_budget)
+    except InputError:  # the heads are too few
+        return math.inf
 
 
 def split_curve(audit: Audit) -> SplitCurve:

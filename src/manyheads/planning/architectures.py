@@ -18,6 +18,10 @@ MISTRAL = "Jiang et al. 2023 (arXiv 2310.06825), Table 1"
 GEMMA = "Gemma Team 2024 (arXiv 2403.08295), Table 1; vocabulary of google/gemma-* config.json"
 GEMMA2 = "Gemma Team 2024 (arXiv 2408.00118), Table 1; vocabulary of google/gemma-2-* config.json"
 SMOLLM2 = "Allal et al. 2025 (arXiv 2502.02737); HuggingFaceTB/SmolLM2-* config.json"
+DEEPSEEK3 = (
+    "DeepSeek-AI 2024 (arXiv 2412.19437), Sec. 4.2; vocabulary of deepseek-ai/DeepSeek-V3 config.json; the 64 further "
+    "dimensions of a head for positions are counted apart"
+)
 BERT = "Devlin et al. 2018 (arXiv 1810.04805), Sec. 3; google-bert/bert-*-uncased config.json"
 
 # name, layers, d_model, heads, key heads, key width, vocabulary, source
@@ -60,6 +64,19 @@ ARCHITECTURES: dict[str, Architecture] = {
     )
     for name, layers, d_model, heads, key_heads, key_width, vocabulary, source in _TABLE
 }
+ARCHITECTURES["deepseek-v3"] = Architecture(
+    name="deepseek-v3",
+    layers=61,
+    d_model=7168,
+    heads=128,
+    key_heads=128,
+    key_width=128,
+    vocabulary=129_280,
+    source=DEEPSEEK3,
+    latent=512,
+    query_latent=1536,
+    position_width=64,
+)
 
 
 def find_architecture(model: str | Path, *, key_width: int | None = None) -> Architecture:

@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Float, Float32, Float64
 from numpy import ndarray
 
-from manyheads.bounds import Architecture, BitsPerWeight, Neighbour, Shape, bits_per_weight, neighbours
+from manyheads.bounds import Architecture, BitsPerWeight, Neighbour, bits_per_weight, neighbours
 from manyheads.bounds.inverse import relations_by_bits, relations_by_freedom, relations_by_paper
 from manyheads.bounds.shape import equal_splits
 from manyheads.errors import InputError
@@ -24,6 +24,7 @@ from manyheads.files.model_files import read_model_weights
 from manyheads.numbers import check_numbers
 from manyheads.planning.advice import BITS
 from manyheads.planning.architectures import find_architecture
+from manyheads.planning.sharing import LayerCost, layer_cost
 from manyheads.problem.incoherence import IncoherenceProfile, incoherence_profile
 from manyheads.tables import Shown, Summary, in_heads, summary
 
@@ -51,6 +52,7 @@ class Audit(Shown):
         best_heads: Head count with the same query budget that holds the most relations by the law.
         by_best_split: Relations that `best_heads` heads hold by the law.
         without_sharing: Relations by the law if every query head had its own keys.
+        cost: Weights, cached numbers and degrees of freedom, and what shared keys lose by measured prices.
         neighbours: The formulas of other papers at this shape.
     """
 
@@ -63,6 +65,7 @@ class Audit(Shown):
     best_heads: int
     by_best_split: int
     without_sharing: int
+    cost: LayerCost
     neighbours: tuple[Neighbour, ...]
 
     @property
@@ -79,7 +82,8 @@ class Audit(Shown):
         """The shape of a layer, and the relations that it holds by each law."""
         model, shape = self.architecture, self.architecture.shape
         rows: list[tuple[str, object]] = [
-            ("layer", f"{in_heads(shape.heads, shape.key_width)}, {shape.groups} for keys, d_model {shape.d_model}"),
+            ("layer", f"{shape.words()}, d_model {shape.d_model}"),
+            ("cache", f"{shape.key_budget:,} numbers for each token"),
             ("impossible", f"more than {self.by_bits:,} relations among {self.items:,} items"),
             ("likely", f"{self.by_freedom:,} relations; {self.by_paper:,} by the paper's law"),
             ("best split", in_heads(self.best_heads, shape.query_budget // self.best_heads)),
@@ -171,8 +175,7 @@ def audit(architecture: Architecture | str | Path, *, items: int | None = None, 
     check_numbers(items=items, context_length=context_length)
     count = architecture.vocabulary if items is None else items
     shape = architecture.shape
-    unshared = Shape(d_model=shape.d_model, heads=shape.heads, key_width=shape.key_width)
-    splits = equal_splits(unshared)
+    splits = equal_splits(shape.unshared)
     held = {split.heads: relations_by_freedom(split, items=count) for split in splits}
     best = max(held, key=lambda heads: (held[heads], -heads))
     likely = relations_by_freedom(shape, items=count)
@@ -186,6 +189,7 @@ def audit(architecture: Architecture | str | Path, *, items: int | None = None, 
         best_heads=best,
         by_best_split=held[best],
         without_sharing=held[shape.heads],
+        cost=layer_cost(shape, items=count),
         neighbours=tuple(neighbours(shape, context_length=context_length)),
     )
 

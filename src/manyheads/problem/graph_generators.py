@@ -137,6 +137,7 @@ def star_graph(items: int, *, direction: Literal["out", "in"]) -> Graph:
     """
     if direction not in ("out", "in"):
         raise InputError(f"the relations of a star go out or in, not '{direction}'")
+    check_numbers(items=items)
     _require_room(items, items - 1)
     others = np.arange(1, items)
     hub = np.zeros_like(others)

@@ -60,7 +60,7 @@ class TrainingData:
 
 def training_data(run: Run) -> TrainingData:
     """The data of a run, drawn from its problem seed; refused where run and data would not fit into the memory."""
-    require_memory(run_bytes(run), f"a run of {in_heads(run.heads, run.key_width)} on {run.items:,} items")
+    require_memory(run_bytes(run), f"a run of {in_heads(run.heads, run.key_width, run.key_heads)} on {run.items:,} items")
     task, seed = run.task, run.seed if run.problem_seed is None else run.problem_seed
     problem = task.draw(seed)
     rate = int(np.float64(task.target_rate).view(np.uint64))
@@ -78,17 +78,20 @@ def run_bytes(run: Run) -> int:
     number, length, protocol = 8 if run.protocol.precision == "float64" else 4, run.task.context, run.protocol
     messages = int(run.fields["message_width"]) if run.task.objective == "values" else 0
     rows = run.items * (run.d_model * (8 + number) + messages * (8 + number) + 8)
-    weights = 2 * run.key_budget * run.d_model * (32 + 4 * number)  # float64 at the border, four arrays in the engine
-    scores = number * length * (length * (6 + 2 * run.heads) + 4 * run.key_budget)
+    weights = run.weights * (32 + 4 * number)  # float64 at the border, four arrays in the engine
+    scores = number * length * (length * (6 + 2 * run.heads) + 2 * (run.query_budget + run.key_budget))
     return rows + weights + scores + 8 * length * (protocol.validation_contexts + protocol.test_contexts)
 
 
-def initial_weights(run: Run) -> tuple[Float64[ndarray, "heads d_model d_k"], Float64[ndarray, "heads d_model d_k"]]:
+def initial_weights(
+    run: Run,
+) -> tuple[Float64[ndarray, "heads d_model d_k"], Float64[ndarray, "key_heads d_model d_k"]]:
     """The first query and key weights: normal, in float64, from (seed, shape); engines round to their precision."""
-    key = seed_key(Purpose.WEIGHTS, run.seed, run.heads, run.d_model, run.key_width)
-    query, key_weights = np.random.default_rng(key).standard_normal((2, run.heads, run.d_model, run.key_width))
-    scale = float(run.fields["initial_scale"])
-    return query * scale, key_weights * scale
+    shape = (run.heads, run.d_model, run.key_width, *([] if run.key_heads is None else [run.key_heads]))
+    rng = np.random.default_rng(seed_key(Purpose.WEIGHTS, run.seed, *shape))
+    drawn = rng.standard_normal((run.heads + run.groups, run.d_model, run.key_width))
+    drawn *= float(run.fields["initial_scale"])
+    return drawn[: run.heads], drawn[run.heads :]
 
 
 def _messages(rows: Float32[ndarray, "items d_model"], seed: int, task: Task) -> Float64[ndarray, "items width"]:

@@ -117,11 +117,11 @@ def kernel_refusal(run: Run) -> str | None:
 def step_flops(run: Run) -> int:
     """Additions and multiplications in the matrix products one step needs.
 
-    Queries and keys, and the gradients of their weights: 2·ℓ·d·D_K each, for two matrices. Scores: 2·ℓ²·D_K. Their
-    gradients by queries and keys: under softmax twice that, under max only the winning head of each pair: 4·ℓ²·d_k.
+    Queries and keys, and the gradients of their weights: 2·ℓ·d·(D_Q + D_K) each. Scores: 2·ℓ²·D_Q. Their gradients by
+    queries and keys: under softmax twice that, under max only the winning head of each pair: 4·ℓ²·d_k.
     """
-    length, width = run.task.context, run.key_width if run.rule is MAX else run.key_budget
-    return 8 * length * run.d_model * run.key_budget + 2 * length**2 * run.key_budget + 4 * length**2 * width
+    length, width = run.task.context, run.key_width if run.rule is MAX else run.query_budget
+    return 4 * length * run.weights + 2 * length**2 * run.query_budget + 4 * length**2 * width
 
 
 def kernel_settings(run: Run, data: TrainingData) -> Settings:
@@ -135,6 +135,7 @@ def kernel_settings(run: Run, data: TrainingData) -> Settings:
         "validation_contexts", "test_contexts", "stop_above", "patience",
     ):  # fmt: skip
         setattr(settings, name, fields[name])
+    settings.key_heads = run.groups
     settings.softmax = run.rule is SOFTMAX
     settings.values = run.task.objective == "values"
     settings.balanced = weight == "balanced"

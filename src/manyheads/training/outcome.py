@@ -106,7 +106,7 @@ class Outcome(Shown):
             *((name, f"{value:.4g}") for name, value in scores.items()),
             ("run", run.id),
         ]
-        return summary(f"training of {in_heads(run.heads, run.key_width)}: {self.stopped}", rows)
+        return summary(f"training of {in_heads(run.heads, run.key_width, run.key_heads)}: {self.stopped}", rows)
 
     def to_frame(self) -> Any:
         """The validation checks as a pandas data frame with the columns step, score and loss.
@@ -127,7 +127,7 @@ def finish(
     problem: Problem,
     *,
     query: Float64[ndarray, "heads d_model key_width"],
-    key: Float64[ndarray, "heads d_model key_width"],
+    key: Float64[ndarray, "key_heads d_model key_width"],
     threshold: float,
     stopped: Stopped,
     steps: int,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 
+from manyheads.bounds.shape import require_even_sharing
 from manyheads.errors import InputError, require_type
 from manyheads.identity import Identified, normalise_numbers
 from manyheads.layer.rules import MAX, Rule, rule_named
@@ -20,6 +21,8 @@ class Run(Identified):
     Attributes:
         task: The family of problems.
         heads: h, the number of heads.
+        key_heads: g, the number of key heads that the heads share in equal groups; g divides h. None: as many as heads,
+            and the number of heads becomes None, so that equal runs are equal.
         key_width: d_k, the width of each head.
         seed: Decides the first weights.
         problem_seed: Decides the graph, the embedding and the contexts; None: the seed.
@@ -27,15 +30,20 @@ class Run(Identified):
         protocol: Every other constant of training.
 
     Raises:
-        InputError: A number lies outside its range, or the rule is unknown or does not suit the task.
+        InputError: A number lies outside its range, the key heads do not divide the heads, or the rule is unknown or
+            does not suit the task.
 
     >>> run = Run(Task("permutation:64", "gaussian:16"), heads=4, key_width=5, seed=0)
     >>> run.key_budget, run.fields["positive_weight"], run.id
     (20, 15.0, '85169bc3d67910d1')
+    >>> shared = Run(run.task, heads=4, key_heads=1, key_width=5, seed=0)
+    >>> shared.groups, shared.query_budget, shared.key_budget, shared.weights
+    (1, 20, 5, 400)
     """
 
     task: Task
     heads: int = field(kw_only=True)
+    key_heads: int | None = field(default=None, kw_only=True)
     key_width: int = field(kw_only=True)
     seed: int = field(kw_only=True)
     problem_seed: int | None = field(default=None, kw_only=True)
@@ -47,7 +55,10 @@ class Run(Identified):
         require_type(self.protocol, Protocol, "the protocol of a run")
         object.__setattr__(self, "rule", rule_named(self.rule))
         normalise_numbers(self)
-        check_numbers(key_budget=self.key_budget)
+        check_numbers(key_budget=self.query_budget)
+        require_even_sharing(heads=self.heads, key_heads=self.key_heads)
+        if self.key_heads == self.heads:
+            object.__setattr__(self, "key_heads", None)
         if self.task.objective == "values" and self.rule is not MAX:
             raise InputError("the value channel is defined for the rule max and one relation out of each item")
 
@@ -62,18 +73,37 @@ class Run(Identified):
         return self.task.d_model
 
     @property
-    def key_budget(self) -> int:
-        """D_K = heads · key_width."""
+    def groups(self) -> int:
+        """g, the number of key heads."""
+        return self.heads if self.key_heads is None else self.key_heads
+
+    @property
+    def query_budget(self) -> int:
+        """D_Q = heads · key_width."""
         return self.heads * self.key_width
 
     @property
+    def key_budget(self) -> int:
+        """D_K = key heads · key_width: the numbers that a key cache stores for each token."""
+        return self.groups * self.key_width
+
+    @property
+    def weights(self) -> int:
+        """The numbers in W_Q and W_K: d_model·(D_Q + D_K)."""
+        return self.d_model * (self.query_budget + self.key_budget)
+
+    @property
     def fields(self) -> dict[str, int | float | str]:
-        """The run as flat JSON: every None replaced by the value it stands for, and the version of the protocol."""
+        """The run as flat JSON: every None replaced by the value it stands for, and the version of the protocol.
+
+        `key_heads` is a field only if heads share keys: all other runs have the ids that they had before keys were shared.
+        """
         shared = _shared_fields(self.task, self.rule, self.protocol)
         own = {
             "items": shared["items"],
             "d_model": shared["d_model"],
             "heads": self.heads,
+            **({} if self.key_heads is None else {"key_heads": self.key_heads}),
             "key_width": self.key_width,
             "seed": self.seed,
             "problem_seed": self.seed if self.problem_seed is None else self.problem_seed,
@@ -82,7 +112,7 @@ class Run(Identified):
 
 
 def shared_fields(task: Task, rule: Rule, protocol: Protocol) -> dict[str, int | float | str]:
-    """The fields of a run without heads, key width and seeds."""
+    """The fields of a run without heads, key heads, key width and seeds."""
     return dict(_shared_fields(task, rule, protocol))
 
 

@@ -48,7 +48,7 @@ ATTACKS = {
     "kills": Attack("kills", 1_000, 50, "{count} --seed {part}"),
     "dask": Attack("kills", 100, 10, "0 --dask {count} --seed {part}"),
     "stores": Attack("stores", 3_000, 500, "{count} --first {first}"),
-    "numbers": Attack("numbers", 7_000, 1_000, "{count} --first {first} --torch"),
+    "numbers": Attack("numbers", 9_000, 1_000, "{count} --first {first} --torch"),
     "signals": Attack("interrupts", 500, 50, "{count} --seed {part}"),
     "fuzzing": Attack("fuzz", 9, 1, "180 --number {part}"),  # a part is a reader
 }

@@ -22,7 +22,7 @@ SUBJECTS = {
     "dask": "scheduler, worker or client of a Dask cluster killed; then the same D_K\\* and equal rows",
     "stores": "stores with one flipped bit",
     "numbers": "hostile numbers through every option of every command, and through the library",
-    "signals": "SIGINT, SIGTERM and SIGHUP at random moments of 13 commands",
+    "signals": "SIGINT, SIGTERM and SIGHUP at random moments of 15 commands",
     "fuzzing": "readers of files and of store rows under libFuzzer (atheris), guided by coverage",
 }
 

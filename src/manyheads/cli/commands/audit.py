@@ -29,10 +29,12 @@ class AuditCommand:
     """Say what the query–key channel of a real model can hold, layer by layer, and whether its split is a good one.
 
     The answer is about one layer, on frozen rows like random ones: what its shape allows, not what the model knows.
+    `audit list` lists the known models. `audit compare A B` puts two models or shapes side by side.
     """
 
-    model: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="MODEL")]
-    """A name such as gpt2, llama3-8b or smollm2-135m, or a file: config.json, .safetensors or .gguf."""
+    words: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="MODEL | list | compare A B")]
+    """A name such as gpt2, llama3-8b or smollm2-135m, or a file: config.json, .safetensors or .gguf. For compare also
+    a shape such as d_model=4096,heads=32,key_width=128,key_heads=8 (latent=512 for keys from a latent)."""
     items: Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="(default: its vocabulary)")] = None
     """Number of items."""
     key_width: Whole = None
@@ -53,12 +55,17 @@ class AuditCommand:
         from manyheads.planning.architectures import ARCHITECTURES, find_architecture
         from manyheads.planning.model_audit import audit, measure_weights
 
+        if self.words[:1] in (("list",), ("compare",)):
+            return self._side_by_side()
+        if len(self.words) != 1:
+            raise InputError(f"audit is about one model, not {len(self.words)}: `audit compare A B` compares two")
+        (model,) = self.words
         if self.picture is not None and self.weights is None:
             raise InputError("--picture draws the measured geometry: give --weights")
         check_pictures([self.picture], force=self.force)
-        if self.key_width is not None and self.model.lower() in ARCHITECTURES:
-            raise InputError(f"--key-width does not apply: {self.model} is known by its name")
-        architecture = find_architecture(self.model, key_width=self.key_width)
+        if self.key_width is not None and model.lower() in ARCHITECTURES:
+            raise InputError(f"--key-width does not apply: {model} is known by its name")
+        architecture = find_architecture(model, key_width=self.key_width)
         report = audit(architecture, items=self.items)
         facts: dict[str, object] = asdict(report) | {
             "is_near_best": report.is_near_best,
@@ -73,6 +80,24 @@ class AuditCommand:
             if self.picture is not None:
                 written += _draw(architecture, geometry, self.picture, force=self.force)
         return Answer(facts | {"written": written}, [*shown, *shown_files(written)], yes=True)
+
+
+    def _side_by_side(self) -> Answer:
+        """The known models, or two of them."""
+        from manyheads.cli.render.advice_table import shown_architectures, shown_comparison
+        from manyheads.planning.architectures import ARCHITECTURES
+        from manyheads.planning.sharing import compare
+
+        given = {"--key-width": self.key_width, "--weights": self.weights, "--picture": self.picture}
+        if unused := [name for name, value in given.items() if value is not None]:
+            raise InputError(f"{unused[0]} does not go with audit {self.words[0]}")
+        if self.words == ("list",):
+            models = list(ARCHITECTURES.values())
+            return Answer({"models": [asdict(model) for model in models]}, shown_architectures(models), yes=True)
+        if self.words[0] == "list" or len(self.words) != 3:
+            raise InputError("audit list takes no further word, and audit compare takes two models or shapes")
+        comparison = compare(*self.words[1:], items=self.items)
+        return Answer(asdict(comparison), shown_comparison(comparison), yes=True)
 
 
 def _draw(architecture: Architecture, geometry: WeightGeometry, stem: Path, *, force: bool) -> list[Path]:

@@ -54,6 +54,9 @@ class FitCommand:
     )
     """Number of key heads, which divides the number of heads: the heads share the keys of this number of key heads.
     --smallest then searches for the fewest weights, and --key-budget for the fewest heads."""
+    latent: Annotated[int | None, tyro.conf.arg(metavar="R", help_behavior_hint="")] = None
+    """Width of a latent from which the keys of all heads are made (MLA), with --heads and --key-width. The layer has
+    its absorbed form: one key head of this width, and queries of rank at most the key width."""
     key_budget: Annotated[int | None, tyro.conf.arg(metavar="D_K", help_behavior_hint="")] = None
     """Split this key budget into heads in every way, and keep the layer with the widest margin."""
     smallest: Flag = False
@@ -124,12 +127,28 @@ class FitCommand:
             },
             shown=[
                 *shown_certificate(fitted.certificate),
-                pairs_table([("fitted", _effort(fitted)), *shown_profiles(profiles)]),
+                pairs_table([("fitted", _effort(fitted)), *self._latent_row(problem), *shown_profiles(profiles)]),
                 *shown_notes(sentence),
                 *shown_files(written),
             ],
             yes=fitted.certificate.holds_in(self.precision),
         )
+
+    def _latent_row(self, problem: Problem) -> list[tuple[str, str]]:
+        """The weights and the cached numbers of a latent, which the absorbed form does not show."""
+        from manyheads.bounds.shape import Shape
+
+        if self.latent is None or self.heads is None or self.key_width is None:
+            return []
+        sizes = {"heads": self.heads, "key_width": self.key_width, "latent": self.latent}
+        shape = Shape(d_model=problem.d_model, **sizes)
+        return [
+            (
+                "latent",
+                f"{shape.words()}: {shape.parameters:,} weights in W_Q, W_U and W_D, {self.latent:,} numbers to cache "
+                f"for each token; the layer is its absorbed form",
+            )
+        ]
 
     def _fitted(self, problem: Problem, options: FitOptions) -> FitResult:
         from manyheads.files import read_layer
@@ -229,6 +248,7 @@ class FitCommand:
             rule=rule_named(self.rule),
             context_length=length,
             precision=self.precision,
+            latent=self.latent,
             map=map,
             descent=replace(descent, steps=self.steps or descent.steps),
             workers=self.workers,
@@ -239,7 +259,7 @@ class FitCommand:
     def _provenance(self) -> dict[str, str | int]:
         """The origin of the layer, for its file."""
         names = (
-            "heads", "key_heads", "key_budget", "rule", "map", "restarts", "steps", "time_limit", "workers",
+            "heads", "key_heads", "latent", "key_budget", "rule", "map", "restarts", "steps", "time_limit", "workers",
             "warm_start",
         )  # fmt: skip
         given = {name: str(value) for name in names if (value := getattr(self, name)) is not None}
@@ -251,7 +271,11 @@ class FitCommand:
         from manyheads.layer.rules import SUM, rule_named
         from manyheads.numbers import check_numbers
 
-        check_numbers(heads=self.heads, key_heads=self.key_heads)
+        check_numbers(heads=self.heads, key_heads=self.key_heads, latent=self.latent)
+        if self.latent is not None and (self.heads is None or self.key_width is None or self.warm_start is not None):
+            raise InputError("--latent fits one shape: give --heads and --key-width with it, and no --warm-start")
+        if self.latent is not None and self.key_heads is not None:
+            raise InputError("all heads make their keys from the latent: --key-heads does not go with --latent")
         if self.heads is not None:
             require_even_sharing(heads=self.heads, key_heads=self.key_heads)
         shape_given = self.heads is not None or self.key_width is not None

@@ -44,6 +44,9 @@ class MeasureCommand:
     task: tyro.conf.OmitArgPrefixes[TaskOptions]
     heads: Annotated[str, tyro.conf.arg(metavar="powers:N|all:N|LIST")] = "powers:16"
     """Head counts: the powers of two up to N, all up to N, or a list such as 1,3,6."""
+    key_heads: Annotated[str | None, tyro.conf.arg(metavar="INT|h/N", help_behavior_hint="(default: as many)")] = None
+    """Key heads that the heads share in equal groups: a number (1 is MQA), or h/2 for one key head for every two heads.
+    powers:N and all:N then leave out head counts that cannot share evenly. The smallest layer has the fewest weights."""
     seeds: int = 10
     """Number of seeds, from 0 on."""
     goal: GoalWord = "0.99"
@@ -95,17 +98,22 @@ class MeasureCommand:
 
     def _measure(self, task: Task, rule: Rule, goal: Goal) -> Capacity:
         from manyheads.capacity import Budget, measure
+        from manyheads.capacity.measurement import dividing_heads
         from manyheads.cli.render.progress import watching
         from manyheads.sweep import Store
         from manyheads.sweep.store.record import FINISHED
 
+        key_heads = parse_key_heads(self.key_heads)
         heads, protocol = parse_heads(self.heads), self._protocol(task, rule, goal)
+        if key_heads is not None and ":" in self.heads:
+            heads = dividing_heads(heads, key_heads)
         with open_workers(self.workers, self.dask) as workers:
             try:
                 with watching(goal) as progress:
                     return measure(
                         task,
                         heads=heads,
+                        key_heads=key_heads,
                         seeds=self.seeds,
                         store=self.store,
                         rule=rule,
@@ -162,6 +170,15 @@ def parse_heads(text: str) -> Sequence[int]:
         return counts
     bound = counts[0]
     return range(1, bound + 1) if kind == "all" else [1 << power for power in range(bound.bit_length())]
+
+
+def parse_key_heads(text: str | None) -> int | str | None:
+    """The key heads that a word names: a number, or h/N.
+
+    >>> parse_key_heads("2"), parse_key_heads("h/2"), parse_key_heads(None)
+    (2, 'h/2', None)
+    """
+    return int(text) if text is not None and re.fullmatch("[0-9]{1,400}", text) else text
 
 
 def parse_goal(text: str) -> Goal:

@@ -160,6 +160,8 @@ class PlanRelationsCommand:
     """Number of query heads."""
     key_width: KeyWidth
     key_heads: KeyHeads = None
+    latent: Whole = None
+    """Width of a latent from which the keys of all heads are made (MLA)."""
     storage: tyro.conf.OmitArgPrefixes[StorageOptions] = field(default_factory=StorageOptions)
     json: Json = False
 
@@ -174,7 +176,8 @@ class PlanRelationsCommand:
         items, _, d_model = _sizes(self.items, None, self.d_model, None, embedding)
         if d_model is None:
             raise InputError("plan relations needs --d-model, or an embedding, which says it too")
-        shape = Shape(d_model=d_model, heads=self.heads, key_width=self.key_width, key_heads=self.key_heads)
+        sizes = {"heads": self.heads, "key_width": self.key_width, "key_heads": self.key_heads, "latent": self.latent}
+        shape = Shape(d_model=d_model, **sizes)
         rows = None if embedding is None else embedding.rows
         answer = relations_that_fit(
             shape, items=items, rule=rule_named(self.storage.rule), bits=self.storage.bits, embedding=rows

@@ -54,10 +54,12 @@ class ResultsCommand:
     """Only runs with this rule."""
     heads: Whole = None
     """Only runs with this number of heads."""
+    key_heads: Whole = None
+    """Only runs with this number of key heads."""
     key_width: Whole = None
     """Only runs with heads of this width."""
     key_budget: Whole = None
-    """Only runs with this D_K."""
+    """Only runs with this D_K, key heads · key width."""
     seed: Whole = None
     """Only runs with this seed."""
     status: Word = None
@@ -189,12 +191,17 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> RenderableType:
     from rich.table import Table
 
     table = Table(box=None, padding=(0, 1, 0, 0))
-    for name in (*LISTED, "bits", "F1", "errors", "steps", "status"):
+    listed = list(LISTED)
+    if any("key_heads" in row for row in rows):  # only where heads of a listed run share keys
+        listed.insert(listed.index("key_width"), "key_heads")
+    short = {"key_width": "d_k", "key_heads": "keys"}
+    for name in (*listed, "bits", "F1", "errors", "steps", "status"):
         justify: JustifyMethod = "left" if name in ("graph", "rule", "status") else "right"
-        table.add_column("d_k" if name == "key_width" else name, justify=justify, no_wrap=True)
+        table.add_column(short.get(name, name), justify=justify, no_wrap=True)
     for row in rows:
         f1, bits = row.get("micro_f1"), row.get("bits_per_weight")
         cells = [None if bits is None else f"{bits:.2f}", None if f1 is None else f"{f1:.4f}"]
         cells += [row.get("exact_errors"), row["steps"], row["status"]]
-        table.add_row(*("" if cell is None else shown_text(cell, most=60) for cell in (*map(row.get, LISTED), *cells)))
+        first = (row.get(name, row.get("heads")) if name == "key_heads" else row.get(name) for name in listed)
+        table.add_row(*("" if cell is None else shown_text(cell, most=60) for cell in (*first, *cells)))
     return table

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import tyro
 
 from manyheads.cli.commands.measure import parse_goal
+from manyheads.cli.commands.plan import KeyHeads
 from manyheads.cli.options.option_types import Device, GoalWord, Heads, Json, KeyWidth, Outputs
 from manyheads.cli.options.problem_options import TaskOptions
 from manyheads.cli.options.protocol_options import TrainingOptions
@@ -33,6 +34,7 @@ class TrainCommand:
     task: tyro.conf.OmitArgPrefixes[TaskOptions]
     heads: Heads
     key_width: KeyWidth
+    key_heads: KeyHeads = None
     seed: int = 0
     """Seed of the first weights, and of graph, embedding and contexts unless --problem-seed is given."""
     problem_seed: Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="(default: the seed)")] = None
@@ -89,6 +91,7 @@ class TrainCommand:
         return Run(
             task,
             heads=self.heads,
+            key_heads=self.key_heads,
             key_width=self.key_width,
             seed=self.seed,
             problem_seed=self.problem_seed,
@@ -124,7 +127,8 @@ def outcome_rows(outcome: Outcome) -> list[tuple[str, str]]:
         "cancelled": "cancelled",
         "timeout": "its time was up",
     }
-    shape = f"{run.items} items, d_model {run.d_model}, {in_heads(run.heads, run.key_width)}, rule {run.rule}"
+    layer = in_heads(run.heads, run.key_width, run.key_heads)
+    shape = f"{run.items} items, d_model {run.d_model}, {layer}, rule {run.rule}"
     rows = [
         ("run", run.id),
         ("shape", shape),

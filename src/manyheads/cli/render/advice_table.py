@@ -10,13 +10,14 @@ from rich.table import Table
 from rich.text import Text
 
 from manyheads.bounds.head_bounds import FewerHeads, RetrievalBounds
-from manyheads.bounds.shape import Architecture
+from manyheads.bounds.shape import Architecture, Shape
 from manyheads.cli.render.answer import pairs_table, shown_notes
 from manyheads.layer.rules import MAX, Rule
 from manyheads.planning import AdviceCheck, Plan, Promise, RelationsThatFit, WidthNeeded
 from manyheads.planning.guarantee import ROWS
 from manyheads.planning.layer_plan import alternative
 from manyheads.planning.model_audit import REACH, Audit, WeightGeometry
+from manyheads.planning.sharing import CONTEXT_LENGTH, Comparison, LayerCost, sharing_price
 from manyheads.problem.graph_kinds import RELATION_SLOPE
 from manyheads.tables import counted, in_heads
 from manyheads.text import shown_text
@@ -114,7 +115,7 @@ def shown_relations(answer: RelationsThatFit, *, bits: float) -> list[Renderable
     each = "head" if answer.guaranteed_by_heads else "dimension of the keys"
     proved = f"{answer.guaranteed:,} relations: one for each {each}, {ROWS}" if answer.guaranteed is not None else ""
     storage = f"{bits:g} bits in each of {shape.parameters:,} weights"
-    side = "D_K" if shape.groups == shape.heads else "D_Q"
+    side = "half the weights" if shape.is_shared else "D_K·d_model"
     rows = [
         ("impossible", impossible(answer.impossible_beyond, answer.items, storage)),
         *_unconditional_beyond(answer),
@@ -124,16 +125,76 @@ def shown_relations(answer: RelationsThatFit, *, bits: float) -> list[Renderable
         ),
         (
             "paper's law",
-            f"{answer.paper_law:,} relations: {side}·d_model/({RELATION_SLOPE}·log2 m), read backwards{other}",
+            f"{answer.paper_law:,} relations: {side}/({RELATION_SLOPE}·log2 m), read backwards{other}",
         ),
         ("guaranteed", proved or str(answer.unproved)),
         ("bits per weight", f"{answer.bits_per_weight}, by the degrees-of-freedom law"),
+        *cost_rows(shape, answer.cost),
     ]
-    sides = f"D_K {shape.query_budget}"
-    if shape.groups != shape.heads:
-        sides = f"D_Q {shape.query_budget}, D_K {shape.key_budget}"
-    head = f"{in_heads(shape.heads, shape.key_width)}, {sides}, d_model {shape.d_model}, {answer.items:,} items"
-    return [Text(head), pairs_table(rows)]
+    sides = f"D_Q {shape.query_budget}, D_K {shape.key_budget}" if shape.is_shared else f"D_K {shape.query_budget}"
+    return [Text(f"{shape.words()}, {sides}, d_model {shape.d_model}, {answer.items:,} items"), pairs_table(rows)]
+
+
+def cost_rows(shape: Shape, cost: LayerCost) -> list[tuple[str, str]]:
+    """The cached numbers and degrees of freedom of a layer, and the loss by shared keys."""
+    rows = [
+        ("cache", f"{cost.key_budget:,} numbers for each token; {cost.bits_per_cached_number:.3g} bits in each number"),
+        ("freedom", f"{cost.freedom:,} degrees of freedom in {cost.weights:,} weights"),
+    ]
+    if cost.loss is not None:
+        saved = f"saves {1 - cost.key_budget / shape.query_budget:.0%} of the cache"
+        saved += f" and {1 - cost.weights / shape.unshared.parameters:.0%} of the weights"
+        rows.append(("shared keys", f"{saved}, and holds {cost.loss}"))
+    return rows
+
+
+def shown_architectures(architectures: Sequence[Architecture]) -> list[RenderableType]:
+    """Every known model, with the shape of its layers."""
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    table.add_column("model", no_wrap=True)
+    for name in ("layers", "d_model", "heads", "key heads", "key width", "latent", "cached", "vocabulary"):
+        table.add_column(name, justify="right")
+    for model in architectures:
+        shape = model.shape
+        groups = "" if shape.latent else str(shape.groups)
+        numbers = (model.layers, shape.d_model, shape.heads, groups, shape.key_width, shape.latent or "")
+        table.add_row(model.name, *map(str, numbers), f"{shape.key_budget:,}", f"{model.vocabulary:,}")
+    return [table]
+
+
+def shown_comparison(comparison: Comparison) -> list[RenderableType]:
+    """Two layers side by side, and the second over the first."""
+    first, second = comparison.costs
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    table.add_column("")
+    for name in (*comparison.names, "second / first"):
+        table.add_column(shown_text(name), justify="right", overflow="fold")
+    table.add_row("shape", *(shape.words() for shape in comparison.shapes), "")
+    table.add_row("d_model", *(f"{shape.d_model:,}" for shape in comparison.shapes), "")
+    for label, name in COSTS.items():
+        one, other = getattr(first, name), getattr(second, name)
+        table.add_row(label, _cost_text(one), _cost_text(other), f"{other / one:.3g}" if one else "")
+    losses = [cost.loss for cost in comparison.costs]
+    if any(losses):
+        table.add_row("of own keys, measured", *("own keys" if loss is None else str(loss) for loss in losses), "")
+    head = f"one layer of each, {comparison.items:,} items; relations and bits by the degrees-of-freedom law"
+    return [Text(head), table]
+
+
+COSTS = {
+    "D_Q": "query_budget",
+    "D_K, cached for each token": "key_budget",
+    "weights": "weights",
+    "degrees of freedom": "freedom",
+    f"multiply-adds a token, over {CONTEXT_LENGTH:,}": "multiply_adds",
+    "relations, likely": "relations",
+    "bits per weight": "bits_per_weight",
+    "bits per cached number": "bits_per_cached_number",
+}
+
+
+def _cost_text(value: int | float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:.3g}"
 
 
 def shown_width(answer: WidthNeeded) -> list[RenderableType]:
@@ -191,15 +252,12 @@ def shown_audit(report: Audit) -> list[RenderableType]:
     """A model's shape, the laws, and what they say of its split and of shared keys."""
     model, shape = report.architecture, report.architecture.shape
     best = in_heads(report.best_heads, shape.query_budget // report.best_heads)
-    held, own = (
-        f"{relations / max(1, report.by_freedom):.2f} times as many"
-        for relations in (report.by_best_split, report.without_sharing)
-    )
+    held = f"{report.by_best_split / max(1, report.by_freedom):.2f} times as many"
     near = "near the best by the law" if report.is_near_best else "not the best by the law"
     rows = [
         ("layers", f"{model.layers}, all alike"),
-        ("shape", f"{in_heads(shape.heads, shape.key_width)}, d_model {shape.d_model}"),
-        ("key budget", f"D_Q {shape.query_budget:,}, D_K {shape.key_budget:,} ({shape.groups} key heads)"),
+        ("shape", f"{shape.words()}, d_model {shape.d_model}"),
+        ("key budget", f"D_Q {shape.query_budget:,}, D_K {shape.key_budget:,}"),
         ("impossible", impossible(report.by_bits, report.items, "16 bits a weight")),
         (
             "likely",
@@ -209,11 +267,15 @@ def shown_audit(report: Audit) -> list[RenderableType]:
         ("bits per weight", f"{report.bits_per_weight}, by the degrees-of-freedom law"),
         ("split", f"{near}: {best}, each with its own keys, would hold {held}"),
     ]
-    if shape.groups < shape.heads:
-        rows.append(("own keys", f"{in_heads(shape.heads, shape.key_width)} with a key head each would hold {own}"))
-        saved = 1 - shape.groups / shape.heads
-        lost = f"costs {report.sharing_loss:.0%} of the relations and saves {saved:.0%} of the keys"
-        rows.append(("sharing", f"{shape.heads // shape.groups} query heads a key head {lost}, by the law"))
+    rows += cost_rows(shape, report.cost)
+    if model.position_width:
+        rows.append(
+            (
+                "positions",
+                f"{model.position_width} further dimensions of each head, whose keys all heads share, carry positions: "
+                f"{model.position_width} more numbers to cache; they are not counted here",
+            )
+        )
     rows += [("source", model.source), ("reach", REACH)]
     return [Text(shown_text(model.name), style="bold"), pairs_table(rows)]
 
@@ -265,8 +327,9 @@ def _grouped(advice: Plan) -> list[tuple[str, str]]:
     if advice.grouped is None:
         return []
     shape = advice.grouped
-    sides = f"D_Q {shape.query_budget}, D_K {shape.key_budget}, {shape.parameters:,} weights"
-    return [("grouped", f"{in_heads(shape.heads, shape.key_width)}, {shape.groups} for keys: {sides}")]
+    sides = f"D_Q {shape.query_budget}, D_K {shape.key_budget} to cache for each token, {shape.parameters:,} weights"
+    low, _, high = sharing_price(shape)
+    return [("grouped", f"{shape.words()}: {sides}; measured prices {low:.2f} to {high:.2f} times these weights")]
 
 
 def _fewer(one: FewerHeads) -> str:

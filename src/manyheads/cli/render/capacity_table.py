@@ -31,7 +31,8 @@ def capacity_facts(capacity: Capacity) -> dict[str, object]:
         "run": capacity.fields,
         "goal": {"exact": capacity.goal.exact, "target": capacity.goal.target},
         "seeds": capacity.seeds,
-        **asdict(capacity.threshold),
+        **capacity.threshold.facts,
+        **_sharing_facts(capacity),
         "bits_per_weight": capacity.bits_per_weight and asdict(capacity.bits_per_weight),
         "runs": capacity.runs,
         "filled": capacity.filled,
@@ -68,6 +69,7 @@ def shown_capacity(
         ("problem", f"{task.items} items, d_model {task.d_model}, {task.label}, rule {capacity.rule}"),
         ("goal", f"{capacity.goal} over {capacity.seeds} seeds, at most {capacity.protocol.steps:,} steps"),
         *range_rows(found),
+        *_sharing_rows(capacity),
         *([] if one_head is None else [(subject(capacity.rule), _one_head(one_head))]),
         *([] if capacity.bits_per_weight is None else [("bits per weight", str(capacity.bits_per_weight))]),
         ("runs", _runs(capacity)),
@@ -100,6 +102,30 @@ def _runs(capacity: Capacity) -> str:
     return f"{capacity.runs} of the {capacity.grid} that every width would take{more}"
 
 
+def _sharing_facts(capacity: Capacity) -> dict[str, object]:
+    """The numbers of the smallest layer, where heads share keys."""
+    if capacity.key_heads is None:
+        return {}
+    shape = capacity.shape
+    return {
+        "sharing": str(capacity.key_heads),
+        "query_budget": shape and shape.query_budget,
+        "weights": shape and shape.parameters,
+        "bits_per_cached_number": capacity.bits_per_cached_number,
+    }
+
+
+def _sharing_rows(capacity: Capacity) -> list[tuple[str, str]]:
+    if capacity.key_heads is None:
+        return []
+    shape, asked = capacity.shape, ("key heads", f"{capacity.key_heads}; the smallest layer has the fewest weights")
+    if shape is None:
+        return [asked]
+    numbers = f"{shape.parameters:,} weights; D_Q {shape.query_budget}, D_K {shape.key_budget} cached for each token"
+    cached = f"{capacity.bits_per_cached_number:.3g} in the {shape.key_budget} numbers of every item"
+    return [asked, ("smallest", numbers), ("bits per cached number", cached)]
+
+
 def range_rows(found: Threshold) -> list[tuple[str, str]]:
     """D_K* and h* with their ranges (App. A.2)."""
     if found.key_budget is None:
@@ -116,10 +142,18 @@ def _by_heads(capacity: Capacity) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0))
     score = "share exact" if capacity.goal.exact else "mean F1"
     interval = "95 % Wilson interval" if capacity.goal.exact else "95 % t-interval, cut at 1"
-    for heading in ("heads", "smallest D_K", "key width", score, interval):
+    shared = capacity.key_heads is not None
+    headings = ("keys", "weights", "D_K", "width") if shared else ("smallest D_K", "key width")
+    for heading in ("heads", *headings, score, "95 % interval" if shared else interval):
         table.add_column(heading, justify="right", no_wrap=True)
     for heads in sorted({point.heads for point in capacity.curve}):
-        table.add_row(str(heads), *_cells(capacity, [point for point in capacity.curve if point.heads == heads]))
+        line = [point for point in capacity.curve if point.heads == heads]
+        cells = _cells(capacity, line)
+        if shared:
+            width = int(cells[1] or 0)
+            weights = f"{round(2 * line[0].size / line[0].key_width) * width * capacity.task.d_model:,}" if width else ""
+            cells = (str(line[0].groups), weights, *cells)
+        table.add_row(str(heads), *cells)
     return table
 
 
@@ -131,7 +165,7 @@ def _cells(capacity: Capacity, points: Sequence[Point]) -> tuple[str, ...]:
         best = max((point.mean for point in points if point.scores), default=None)
         over = max((point.key_budget for point in points if _fails(capacity, point)), default=None)
         return "?" if over is None else f"over {over}", "", "" if best is None else f"{best:.4f}", ""
-    (point,) = (point for point in whole if point.key_budget == found.key_budget)
+    (point,) = (point for point in whole if point.key_width == found.key_width)
     low, high = capacity.goal.interval(point)
     interval = f"{low:.4f} … {high:.4f}" if capacity.seeds > 1 else ""
     return str(point.key_budget), str(point.key_width), f"{point.mean:.4f}", interval
@@ -145,7 +179,7 @@ def _fails(capacity: Capacity, point: Point) -> bool:
 
 def problem_facts(problem: StoredProblem) -> dict[str, object]:
     """A problem and its threshold."""
-    facts = {"run": problem.fields, **asdict(problem.threshold), "seeds": problem.seeds, "runs": problem.runs}
+    facts = {"run": problem.fields, **problem.threshold.facts, "seeds": problem.seeds, "runs": problem.runs}
     return facts | {"bits_per_weight": problem.bits_per_weight and asdict(problem.bits_per_weight)}
 
 

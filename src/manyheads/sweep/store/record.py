@@ -203,6 +203,10 @@ def run_fault(kind: str, run: object) -> str | None:
     for name, least in LAYER_NUMBERS.items() if kind == "layer" else ():
         if type(value := run.get(name)) is not int or value < least:
             return f"its run has no {name} that is a whole number of at least {least}"
+    if kind == "layer" and "key_heads" in run:
+        groups = run["key_heads"]
+        if type(groups) is not int or not 1 <= groups < run["heads"] or run["heads"] % groups:
+            return "its run has key_heads that its heads cannot share evenly"
     has_list = kind == "layer" and any(isinstance(value, (list, dict)) for value in run.values())
     return "its run has a field that is a list" if has_list else None
 

@@ -29,9 +29,11 @@ SQLITE_HEADER = b"SQLite format 3\0"
 NAMED = 3  # damaged rows that a note names
 PATIENCE = 60.0  # seconds that a writer waits for readers, and a reader for the writer
 FILTERS = (
-    "kind", "items", "d_model", "heads", "key_width", "key_budget", "seed", "graph", "degree", "rule", "status",
-    "engine",
+    "kind", "items", "d_model", "heads", "key_heads", "key_width", "key_budget", "seed", "graph", "degree", "rule",
+    "status", "engine",
 )  # fmt: skip
+_KEY_HEADS = "coalesce(json_extract(run, '$.key_heads'), heads)"
+_EXPRESSIONS = {"key_heads": _KEY_HEADS, "key_budget": f"{_KEY_HEADS} * key_width"}  # of filters that are no columns
 
 
 class StoreError(InputError):
@@ -229,7 +231,7 @@ class Store:
         unknown = [name for name in where if name not in FILTERS]
         if unknown:
             raise InputError(f"cannot filter by '{unknown[0]}': choose from {', '.join(FILTERS)}")
-        conditions = [f"{name} = ?" for name in where]
+        conditions = [f"{_EXPRESSIONS.get(name, name)} = ?" for name in where]
         values: list[str | int] = list(where.values())
         if ids is not None:
             conditions.append(_AMONG)

@@ -28,7 +28,7 @@ def run_columns(fields: Mapping[str, object]) -> dict[str, object]:
     """A run's fields as columns, with its D_K; `steps` is the column of the steps made, so the limit has its own."""
     run: dict[str, Any] = dict(fields)
     if "heads" in run and "key_width" in run:
-        run["key_budget"] = run["heads"] * run["key_width"]
+        run["key_budget"] = run.get("key_heads", run["heads"]) * run["key_width"]
     if "steps" in run:
         run["step_limit"] = run.pop("steps")
     return run

@@ -19,13 +19,15 @@ Relations = Bool[Tensor, "runs contexts context context"]
 
 def scores(
     query: Float[Tensor, "runs heads d_model d_k"],
-    key: Float[Tensor, "runs heads d_model d_k"],
+    key: Float[Tensor, "runs key_heads d_model d_k"],
     x: Float[Tensor, "runs contexts context d_model"],
     rule: Rule,
 ) -> Scores:
     """S(p, q) of every ordered pair of every context (Sec. 6; for `softmax` Sec. 7.1)."""
     queries = torch.einsum("rcpd,rhdk->rchpk", x, query)
     keys = torch.einsum("rcqd,rhdk->rchqk", x, key)
+    if key.shape[1] != query.shape[1]:  # heads in a row share a key head
+        keys = keys.repeat_interleave(query.shape[1] // key.shape[1], dim=2)
     return rule.join_tensor(queries @ keys.mT / rule.divisor(query.shape[-1]))
 
 
@@ -56,7 +58,7 @@ class LearnedWeights(NamedTuple):
     """The learned parameters."""
 
     query: Float[Tensor, "runs heads d_model d_k"]
-    key: Float[Tensor, "runs heads d_model d_k"]
+    key: Float[Tensor, "runs key_heads d_model d_k"]
     threshold: Float[Tensor, " runs"]
 
 
