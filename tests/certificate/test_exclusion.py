@@ -290,3 +290,18 @@ def test_wrong_pairs_that_all_belong_to_one_item_are_mended(d_model: int, is_sou
             assert search.step()
         assert search.one_item_step() is None  # nothing is wrong
     assert mended
+
+
+def test_a_hub_whose_row_is_zero_is_excluded() -> None:
+    """Its column has one score, minus the threshold, for relations and other pairs."""
+    for is_source in (False, True):
+        problem = hub(30, 44, is_source=is_source)
+        rows = problem.rows.copy()
+        rows[7] = 0
+        assert exclude(Problem(problem.graph, rows), workers=1).verdict == "excluded"
+        with ThreadPoolExecutor(1) as pool:
+            search = ExclusionSearch(Problem(problem.graph, rows), pool)
+            search.scores = np.where(problem.graph.adjacency(), 1.0, -1.0)
+            wrong = ([7, 7], [3, 4]) if is_source else ([3, 4], [7, 7])
+            search.scores[wrong] *= -1
+            assert search.one_item_step() is None  # no step changes these scores

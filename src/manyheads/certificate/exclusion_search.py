@@ -145,6 +145,8 @@ class ExclusionSearch:
         if not is_row and len(ends_of_wrong[1]) != 1:
             return None
         item = int(ends_of_wrong[0 if is_row else 1][0])
+        if self.problem.items == 1 or not self.basis[item].any():
+            return None
         if is_row:
             signs, margins = signs.T, margins.T
         signs, own = signs[:, item], margins[:, item]

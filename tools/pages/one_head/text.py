@@ -85,7 +85,7 @@ def page(tables: Tables) -> str:
         open_list="; ".join(f"{TITLES[one.family]}, m = {one.items}, seed {one.seed}" for one in opened) or "none",
         crossed=len(crossed),
         crossed_list="; ".join(f"{TITLES[one.family]}, m = {one.items}, seed {one.seed}" for one in crossed) or "none",
-        seeds="; ".join(f"{items} items: {count}" for items, count in seeds_by_size(gaussian)),
+        seeds=seeds_by_size(gaussian),
         one_sided=one_sided(rows, found),
         transition_table=transition_table(found),
         lowest=f"{min(distances):+.1f}",
@@ -101,10 +101,14 @@ def page(tables: Tables) -> str:
     return fill(__file__, facts)
 
 
-def seeds_by_size(found: Sequence[Transition]) -> Iterator[tuple[int, int]]:
-    """The seeds of each size that have decisions on both sides."""
-    for items in sorted({one.items for one in found}):
-        yield items, len({one.seed for one in found if one.items == items})
+def seeds_by_size(found: Sequence[Transition]) -> str:
+    """The number of seeds that have decisions on both sides, and the sizes that have this number."""
+    seeds = {items: len({one.seed for one in found if one.items == items}) for items in {one.items for one in found}}
+    told = []
+    for count in sorted(set(seeds.values()), reverse=True):
+        sizes = ", ".join(str(items) for items in sorted(seeds) if seeds[items] == count)
+        told.append(f"{count} for {sizes} items")
+    return "; ".join(told)
 
 
 def one_sided(rows: Sequence[Row], found: Sequence[Transition]) -> str:
