@@ -21,8 +21,8 @@ TABLES = (
     "bits-per-weight-machine",
 )
 PERMUTATIONS, REGULAR, ONE_HEAD, REAL = "permutations", "regular graphs", "one head at its transition", "real relations"
-SHARED = "shared keys"
-GROUPS = (PERMUTATIONS, REGULAR, SHARED, ONE_HEAD, REAL)
+SHARED, NOT_SHARED = "shared keys", "the same without shared keys"
+GROUPS = (PERMUTATIONS, REGULAR, SHARED, NOT_SHARED, ONE_HEAD, REAL)
 
 
 def points(tables: Tables, measured: Mapping[Problem, int | None] | None = None) -> list[Row]:
@@ -61,11 +61,11 @@ def shared_points(rows: Sequence[Row]) -> list[Row]:
             "key_width": row["key_width"],
             "key_heads": row["key_heads"],
         }
-        keys = f"{row['key_heads']} key head{'s' if row['key_heads'] > 1 else ''}" if shared else "no shared keys"
+        keys = f", {row['key_heads']} key head{'s' if row['key_heads'] > 1 else ''}" if shared else ""
         found.append(
             {
-                "group": SHARED,
-                "graphs": f"{held.family}: {row['heads']} heads of width {row['key_width']}, {keys}",
+                "group": SHARED if shared else NOT_SHARED,
+                "graphs": f"{held.family}: {row['heads']} heads of width {row['key_width']}{keys}",
                 "items": items,
                 "d_model": d_model,
                 "log2_graphs": held.log2_graphs,
@@ -143,7 +143,7 @@ def page(tables: Tables) -> str:
         "gap": f"{median(point['most_bits'] / point['certified_bits'] for point in many):.0f}",
         "points": len(both),
         "one_head": _range([point["certified_bits"] for point in heads]) if heads else "not measured",
-        "shared": _shared_text(matching(found, group=SHARED)),
+        "shared": _shared_text(found),
         "shared_seeds": len({row["seed"] for row in tables["bits-per-weight-shared"]}),
         "real": " and ".join(f"{point['certified_bits']:.2f}" for point in real),
         "real_width": " and ".join(sorted({str(point["d_model"]) for point in real})),
@@ -161,8 +161,9 @@ def _range(values: Sequence[float]) -> str:
 
 def _shared_text(found: Sequence[Row]) -> str:
     """Bits per weight with and without shared keys."""
-    apart = [point["certified_bits"] for point in found if point["graphs"].endswith("no shared keys")]
-    shared = [point["certified_bits"] for point in found if not point["graphs"].endswith("no shared keys")]
+    shared, apart = (
+        [point["certified_bits"] for point in matching(found, group=group)] for group in (SHARED, NOT_SHARED)
+    )
     return f"{min(shared):.2f} to {max(shared):.2f}, and {min(apart):.2f} to {max(apart):.2f} without shared keys"
 
 
