@@ -144,7 +144,7 @@ def test_the_page_calls_a_gap_of_two_dimensions_undecided(rows: list[dict[str, A
     tables = read_tables(("one-head-missed", "one-head-hubs", "one-head-machine"))
     text = page({**tables, "one-head": [*matching(rows, family="permutation", items=64, seed=0), *made_up]})
     assert "| permutation | 64 | 17.2 | 15 to 16 | 17 | 1 of 2 |" in text
-    assert "All others are *open*: permutation, m = 64, seed 9." in text
+    assert "All others are *open*:\n  permutation, m = 64, seed 9." in text
     assert "Undecided: permutation (64, 16), seed 9." in text
     alone = page({**tables, "one-head": [*matching(rows, family="permutation", items=128, seed=0), *made_up]})
     assert "| permutation | 64 | 17.2 | 15 | 17 | open |" in alone
