@@ -92,11 +92,7 @@ def command_cases(directory: Path) -> list[tuple[str, list[str]]]:
 
     found = []
     for name in command_names():
-        base = (
-            BASES[name]
-            .replace("layer.safetensors", str(directory / "layer"))
-            .replace("STORE", str(directory / "store"))
-        )
+        base = BASES[name].replace("layer.safetensors", str(directory / "layer")).replace("STORE", str(directory / "store"))
         numeric = [
             f"{option.names[0]}={{}}"
             for option in command_options(command_class(name))
@@ -166,10 +162,7 @@ def library_cases() -> Iterator[tuple[str, Callable[[], object]]]:
         (lambda **given: mh.certify(softmax, problem, **given), {"context_length": 2}),
         (lambda **given: mh.exclude(problem, **given), {"time_limit": 1.0, "workers": 1}),
         (lambda **given: mh.fit(problem, options=brief, **given), {"heads": 2, "key_width": 2, "key_heads": 1}),
-        (
-            lambda **given: mh.smallest(problem, options=brief, **given),
-            {"time_limit": 0.1, "max_budget": 4, "heads": 2},
-        ),
+        (lambda **given: mh.smallest(problem, options=brief, **given), {"time_limit": 0.1, "max_budget": 4, "heads": 2}),
         (
             lambda **given: mh.measure(task, protocol=Protocol(steps=2), budget=Budget(runs=1), **given),
             {"heads": 1, "seeds": 1},

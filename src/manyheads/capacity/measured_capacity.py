@@ -108,7 +108,9 @@ class Capacity(Shown):
         found = self.threshold
         if found.heads is None or found.key_width is None:
             return None
-        return Shape(d_model=self.task.d_model, heads=found.heads, key_width=found.key_width, key_heads=found.key_heads)
+        return Shape(
+            d_model=self.task.d_model, heads=found.heads, key_width=found.key_width, key_heads=found.key_heads
+        )
 
     @property
     def low(self) -> int | None:

@@ -19,13 +19,7 @@ from manyheads.sweep import Record, Store
 # the graph, the fields that follow from its kind or from d_model, and the step limit of a size (Table 2)
 SIZES = ("items", "d_model", "graph", "degree", "positive_weight", "message_width", "initial_scale", "steps")
 
-OWN_FIELDS = (
-    "heads",
-    "key_heads",
-    "key_width",
-    "seed",
-    "problem_seed",
-)  # the fields in which the runs of a measurement differ
+OWN_FIELDS = ("heads", "key_heads", "key_width", "seed", "problem_seed")  # the fields in which the runs of a measurement differ
 
 
 @dataclass(frozen=True)

@@ -250,9 +250,7 @@ class Threshold:
     @property
     def key_width(self) -> int | None:
         """d_k* = D_K*/h*; where heads share keys, D_K* over the key heads."""
-        return (
-            None if self.key_budget is None or self.heads is None else self.key_budget // (self.key_heads or self.heads)
-        )
+        return None if self.key_budget is None or self.heads is None else self.key_budget // (self.key_heads or self.heads)
 
     @property
     def facts(self) -> dict[str, int | None]:

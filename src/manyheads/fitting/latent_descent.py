@@ -76,9 +76,7 @@ class LatentFitting:
         begun, steps = time.monotonic(), 0
         for rate in rates:
             threshold = float(self._values[3])
-            levels = (
-                (-1.0, 1.0, ratio, (1 + ratio) / 2) if ratio else (-math.inf, threshold - 1, threshold + 1, threshold)
-            )
+            levels = (-1.0, 1.0, ratio, (1 + ratio) / 2) if ratio else (-math.inf, threshold - 1, threshold + 1, threshold)
             finding = self.look(*levels, weight)
             if not math.isfinite(finding.loss) or finding.loss == 0 or time.monotonic() - begun > seconds:
                 break

@@ -115,14 +115,8 @@ def fit(
     if options.latent is not None:
         if heads is None or key_width is None:
             raise InputError("keys from a latent need a shape: give the heads, the key width and the latent")
-        return _fit(
-            problem,
-            Shape(
-                d_model=problem.d_model, heads=heads, key_width=key_width, key_heads=key_heads, latent=options.latent
-            ),
-            options,
-            start,
-        )
+        return _fit(problem, Shape(d_model=problem.d_model, heads=heads, key_width=key_width, key_heads=key_heads,
+                                   latent=options.latent), options, start)
     return _fit(problem, completed_shape(problem, heads, key_width, key_heads), options, start)
 
 
@@ -255,15 +249,7 @@ class MappedProblem:
         map = suitable_map(problem.rows) if options.map == "auto" else options.map
         matrix = levelling_map(problem.rows) if map == "none" else linear_map(problem.rows, map)
         rows = problem.rows if matrix is None else map_rows(problem.rows, matrix)
-        return cls(
-            problem,
-            matrix,
-            np.ascontiguousarray(rows, dtype=np.float32),
-            lengths,
-            options.precision,
-            map,
-            options.latent,
-        )
+        return cls(problem, matrix, np.ascontiguousarray(rows, dtype=np.float32), lengths, options.precision, map, options.latent)
 
     def ratio(self, heads: int) -> float:
         """For softmax: a relation's logit over the half width of the band of other pairs (`band`); 0 for max."""

@@ -126,7 +126,9 @@ def sharing_price(shape: Shape) -> tuple[float, float, float]:
     below = max(number for number in points if number <= sharing)
     above = min(number for number in points if number >= sharing)
     part = 0.0 if below == above else math.log(sharing / below) / math.log(above / below)
-    low, median, high = (one + part * (other - one) for one, other in zip(points[below], points[above], strict=True))
+    low, median, high = (
+        one + part * (other - one) for one, other in zip(points[below], points[above], strict=True)
+    )
     return low, median, high
 
 

@@ -7,13 +7,7 @@ from collections.abc import Sequence
 from manyheads.planning import prediction
 from tools.pages.rows import Row, Tables, fill, machine_text, table
 
-CHECKS = {
-    1: 20261116,
-    2: 20261117,
-    3: 20261118,
-    4: 20261119,
-    5: 20261120,
-}  # seeds; the last check is that of the present advice
+CHECKS = {1: 20261116, 2: 20261117, 3: 20261118, 4: 20261119, 5: 20261120}  # seeds; the last: the present advice
 TABLES = (*(f"plan-check-{number}" for number in CHECKS), "plan-check-machine")
 SEEDS = range(3)
 HEADS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96)
@@ -35,6 +29,7 @@ def page(tables: Tables) -> str:
         "seeds": len(SEEDS),
         "target": TARGET_F1,
         "largest": LARGEST_RATIO,
+        "wasteful": prediction.WASTEFUL,
         "heads": ", ".join(map(str, HEADS)),
         "law_limit": LAW_LIMIT,
         **{f"check_{number}": check_text(number, tables[f"plan-check-{number}"]) for number in CHECKS},
