@@ -184,34 +184,26 @@ def key_widths(
     spreads = np.exp(SPREAD[0] + SPREAD[1] * known + SPREAD[2] * (near["items"] > STEEP * near["d_model"]))
     if rule_named(rule) is SOFTMAX:
         likely, spreads = likely * SOFTMAX_RATIO, np.hypot(spreads, SOFTMAX_SPREAD)
-    return _with_reserve(heads, shares, likely, spreads, d_model)
+    every = (
+        KeyWidths(heads=heads, shares=shares, likely=likely, safe=likely * np.exp(reserve * spreads))
+        for reserve in RESERVES
+    )
+    return max(every, key=lambda widths: _chance(widths, spreads, d_model))  # of equal ones the smallest reserve
 
 
-def _with_reserve(
-    heads: Int64[ndarray, " counts"],
-    shares: Float64[ndarray, " counts"],
-    likely: Float64[ndarray, " counts"],
-    spreads: Float64[ndarray, " counts"],
-    d_model: int,
-) -> KeyWidths:
-    """The widths with that reserve whose cheapest split is the likeliest to be enough and not wasteful.
+def _chance(widths: KeyWidths, spreads: Float64[ndarray, " counts"], d_model: int) -> float:
+    """The chance that the cheapest split of these safe widths is enough, and not wasteful.
 
     Too small a reserve fails; too large a reserve wastes key budget. Widths are whole numbers, so the best reserve
     differs from problem to problem: where a step of the width is large, it serves as a reserve.
     """
-    found, best = None, -1.0
-    for reserve in RESERVES:
-        widths = KeyWidths(heads=heads, shares=shares, likely=likely, safe=likely * np.exp(reserve * spreads))
-        chosen = split(widths, d_model=d_model)
-        places = sorted({count - 1 for count in (*COUNTS, chosen.heads) if count <= len(heads)})
-        needed = likely[places] * np.exp(CHANCES[:, None] * spreads[places])
-        here = likely[chosen.heads - 1] * np.exp(DOUBT * CHANCES * spreads[chosen.heads - 1])
-        least = (heads[places] * np.where(needed <= d_model, np.maximum(1.0, np.ceil(needed)), np.inf)).min(axis=1)
-        chance = float(((chosen.key_width >= here) & (chosen.key_budget <= WASTEFUL * least)).mean())
-        if found is None or chance > best + 1e-9:  # of two that are equally likely, the smaller reserve
-            found, best = widths, chance
-    assert found is not None
-    return found
+    chosen = split(widths, d_model=d_model)
+    here, heads, likely = chosen.heads - 1, widths.heads, widths.likely
+    places = sorted({count - 1 for count in COUNTS if count <= len(heads)} | {here})
+    needed = likely[places] * np.exp(CHANCES[:, None] * spreads[places])
+    least = (heads[places] * np.where(needed <= d_model, np.maximum(1.0, np.ceil(needed)), np.inf)).min(axis=1)
+    is_enough = chosen.key_width >= likely[here] * np.exp(DOUBT * CHANCES * spreads[here])
+    return float((is_enough & (chosen.key_budget <= WASTEFUL * least)).mean())
 
 
 def features(

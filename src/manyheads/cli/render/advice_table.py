@@ -158,7 +158,7 @@ def shown_architectures(architectures: Sequence[Architecture]) -> list[Renderabl
         shape = model.shape
         groups = "" if shape.latent else str(shape.groups)
         numbers = (model.layers, shape.d_model, shape.heads, groups, shape.key_width, shape.latent or "")
-        table.add_row(model.name, *map(str, numbers), f"{shape.key_budget:,}", f"{model.vocabulary:,}")
+        table.add_row(model.name, *map(str, numbers), f"{shape.key_budget:,}", f"{model.vocabulary or 0:,}")
     return [table]
 
 
