@@ -53,6 +53,19 @@ def test_a_shape_left_open_comes_from_the_laws(capsys: pytest.CaptureFixture[str
         assert json.loads(capsys.readouterr().out)["layer"]["key_budget"] == pytest.approx(budget, abs=4)
 
 
+def test_a_shape_of_the_laws_that_fails_names_the_next_step(capsys: pytest.CaptureFixture[str]) -> None:
+    """The laws ask for 1 × 1 here. The command that is named can be run as it stands."""
+    Path("graph.csv").write_text("a,b\nc,d\ne,f\ng,h\n")
+    Path("names.json").write_text(json.dumps(list("abcdefgh")))
+    write_embedding("rows.npy", gaussian(8, 8, seed=1))
+    words = ["--graph", "graph.csv", "--embedding", "rows.npy", "--labels", "names.json", "--no-header"]
+    assert main(["fit", *words]) == 1
+    said = " ".join(capsys.readouterr().out.split())
+    assert "note: the laws predicted this shape: --smallest searches for one that can be certified" in said
+    assert f"`manyheads exclude {' '.join(words)} -o FILE` writes it" in said
+    assert main(["fit", *words, "--smallest", "--time-limit", "2"]) == 0
+
+
 def test_a_shape_too_small_is_a_no(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*FIT, "--heads", "1", "--key-width", "2", "--restarts", "1", "--steps", "100"]) == 1
     said = capsys.readouterr().out

@@ -134,7 +134,8 @@ class PaperCommand:
             for verb in (CAPACITY.word, *VERBS):
                 if verb in words:
                     others = ", ".join(word for word in words if word != verb)
-                    raise InputError(f"'{verb}' cannot be combined with {others}")
+                    claim = next((f": --claim {word} runs a claim" for word in words if word[:1].isdigit()), "")
+                    raise InputError(f"'{verb}' cannot be combined with {others}{claim}")
         if words in (("list",), ("rows",)):
             return tuple(EXHIBITS), tuple(EXHIBITS)
         collections = {collection.word: collection for collection in COLLECTIONS} | {"claims": CAPACITY}

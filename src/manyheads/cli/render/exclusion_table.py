@@ -64,7 +64,7 @@ def beside(problem: Problem, rule: Rule, given: Mapping[str, object]) -> tuple[d
     """
     words = ["manyheads", "exclude"]
     for name, value in given.items():
-        if value is not None and value is not False:
+        if value is not None and value is not False:  # a flag that was not given is not repeated
             words += [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]
     command = shlex.join([*words, "--rule", str(rule)] if rule is SUM else words)
     if problem.items > CHEAP_ITEMS:
