@@ -65,6 +65,19 @@ def summary(title: str, rows: Iterable[tuple[str, object]]) -> Summary:
     return Summary(title, tuple((name, str(value)) for name, value in rows if value is not None))
 
 
+def markdown_table(headings: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    """A table in Markdown.
+
+    >>> print(markdown_table(("m", "D_K"), [("64", "16")]))
+    | m | D_K |
+    |---|---|
+    | 64 | 16 |
+    """
+    rule = "|" + "---|" * len(headings)
+    head, *body = (f"| {' | '.join(cells)} |" for cells in (headings, *lines))
+    return "\n".join([head, rule, *body])
+
+
 def counted(number: int, noun: str) -> str:
     """A number and its noun, which ends in s unless the number is 1.
 

@@ -70,7 +70,10 @@ def test_a_first_run_alone_is_drawn_and_captioned(name: str) -> None:
     """An interrupted reproduction is looked at too."""
     module = exhibit_named(name)
     first = Rows([made_up(module.runs(QUICK)[0])])
-    assert module.draw(first, QUICK).axes
+    if module.draw is None:
+        assert module.tables(first, QUICK)[0].startswith("| ")
+    else:
+        assert module.draw(first, QUICK).axes
     assert module.caption(first, QUICK)
     assert {verdict.outcome for verdict in module.claims(first, QUICK)} <= {"not attempted"}
 

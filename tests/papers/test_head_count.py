@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.made_up import roughly
+from support.made_up import drawn, roughly
 
 from manyheads import InputError
 from manyheads.cli import main
@@ -128,7 +128,7 @@ def test_every_exhibit_can_be_drawn_from_its_first_run_alone(tmp_path: Path) -> 
     for name in RETRIEVAL:
         module = exhibit_named(name)
         first = Rows(rows.of(list(module.runs(FULL))[:1]))
-        roughly(module.draw(first, FULL), tmp_path / name)
+        roughly(drawn(module, first, FULL), tmp_path / name)
         assert module.caption(first, FULL)
 
 

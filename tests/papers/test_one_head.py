@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from support.made_up import made_up, trial_row
+from support.made_up import drawn, made_up, trial_row
 
 from manyheads.papers import Rows, Scale, exhibit_named, needed, verdicts
 from manyheads.papers.exhibits.base_grid import FIGURE_1, FIGURE_9
@@ -46,15 +46,15 @@ def test_the_caption_has_the_points_by_their_decision() -> None:
     assert "impossible at every width, proved: (64, 16), (128, 16), (128, 32)" in said
     assert "possible, certified, but not found by training: (64, 32) with D_K = 32" in said
     assert "possible, and found by training: (64, 16), (64, 32)" in ONE_HEAD.caption(rows(held=True, single=True), FINE)
-    assert len(ONE_HEAD.draw(rows(), FINE).axes[0].texts) == 12
+    assert len(drawn(ONE_HEAD, rows(), FINE).axes[0].texts) == 12
 
 
 def test_figures_1_and_9_and_claim_6_say_whether_one_head_is_possible() -> None:
     made = rows()
-    titles = [axes.get_title(loc="left") for axes in FIGURE_9.draw(made, FINE).axes]
+    titles = [axes.get_title(loc="left") for axes in drawn(FIGURE_9, made, FINE).axes]
     assert "m = 64, $d_{model}$ = 16\none head: impossible at every width" in titles
     assert "m = 64, $d_{model}$ = 32\none head: possible, not found" in titles
-    assert FIGURE_1.draw(made, FINE).axes[0].get_title(loc="left").endswith("one head: impossible at every width")
+    assert drawn(FIGURE_1, made, FINE).axes[0].get_title(loc="left").endswith("one head: impossible at every width")
     assert "impossible at every width, proved, for 2 of 2 seeds" in FIGURE_1.caption(made, FINE)
     claim = {verdict.claim: verdict for verdict in verdicts(["fig9"], made, FINE)}["6"]
     assert "(256, 32): at most 0.401" in claim.measured

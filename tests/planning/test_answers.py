@@ -82,6 +82,11 @@ def test_pictures_rows_are_the_laws_themselves() -> None:
     for heads, budget in zip(curve.heads, curve.law, strict=True):
         width = freedom_key_width(items=256, relations=256, d_model=32, heads=int(heads))
         assert budget == (np.inf if width is None else heads * width)
+    for heads, budget in zip(curve.heads, curve.advised, strict=True):
+        if np.isfinite(budget):
+            assert budget == plan(relations=256, items=256, d_model=32, heads=int(heads)).recommended.key_budget
+    best = advice.recommended
+    assert curve.advised[list(curve.heads).index(best.heads)] == best.key_budget == curve.advised.min()
     rows = capacity_map(items=256, widest=64, key_budgets=(16, 64))
     assert (rows.likely <= rows.impossible).all()
     assert (rows.likely <= rows.unconditional).all()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from manyheads.papers import Row, Rows, Scale, exhibit_named
+from manyheads.papers import Exhibit, Row, Rows, Scale, exhibit_named
 from manyheads.papers.exhibits.clocks import BuildClock, SplitClock
 from manyheads.papers.exhibits.constructions import Build
 from manyheads.papers.exhibits.one_head import OneHead
@@ -84,6 +84,12 @@ def roughly(figure: Figure, stem: Path) -> dict[Path, bytes]:
     figure.set_layout_engine("none")
     figure.savefig(content, format="png", dpi=30)
     return {stem.with_name(f"{stem.name}.png"): content.getvalue()}
+
+
+def drawn(exhibit: Exhibit, rows: Rows, scale: Scale) -> Figure:
+    """The picture of an exhibit that has one."""
+    assert exhibit.draw is not None
+    return exhibit.draw(rows, scale)
 
 
 def outcomes(name: str, make: Callable[[Storable], Row], scale: Scale = QUICK) -> dict[str, str]:

@@ -198,7 +198,7 @@ class Architecture:
         heads: Query heads of a layer.
         key_heads: Key heads of a layer; the number divides `heads`.
         key_width: Width of each head.
-        vocabulary: Number of tokens, at least 1.
+        vocabulary: Number of tokens, at least 1; None if a file does not say it.
         source: The publication or file that states these numbers.
         latent: The width of the latent of the keys; None: no latent attention.
         query_latent: The width of the latent of the queries; None: there is none.
@@ -216,7 +216,7 @@ class Architecture:
     heads: int
     key_heads: int
     key_width: int
-    vocabulary: int
+    vocabulary: int | None
     source: str
     latent: int | None = None
     query_latent: int | None = None

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from operator import attrgetter
 
-import matplotlib as mpl
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy import ndarray
@@ -18,13 +16,9 @@ from manyheads.capacity import Capacity, Goal, Point, Threshold
 from manyheads.capacity.thresholds import TARGET
 from manyheads.drawing.style import (
     BLACK,
-    BLUE,
-    GREEN,
     GREY,
-    ORANGE,
-    PURPLE,
-    SKY,
-    VERMILLION,
+    LINES,
+    MARKERS,
     counting_axis,
     look,
     panels,
@@ -32,12 +26,8 @@ from manyheads.drawing.style import (
 )
 from manyheads.text import drawn_text
 
-LINES = (BLUE, VERMILLION, GREEN, ORANGE, PURPLE, SKY, BLACK)
-MARKERS = "osD^vPX"
 HEAD_COUNTS = (1, 2, 4, 8, 16, 32, 64)  # powers of two, as in the paper
-HEAD_MARKERS = dict(zip(HEAD_COUNTS, MARKERS, strict=True))
-# Head counts have an order, so their colours are taken from an ordered palette.
-HEAD_COLOURS = {n: to_hex(mpl.colormaps["viridis"](k / len(HEAD_COUNTS))) for k, n in enumerate(HEAD_COUNTS)}
+HEAD_LOOKS = dict(zip(HEAD_COUNTS, zip(LINES, MARKERS, strict=True), strict=True))
 
 
 def draw_capacity(capacity: Capacity) -> Figure:
@@ -53,8 +43,8 @@ def draw_capacity(capacity: Capacity) -> Figure:
                 [], [], color=GREY, marker="o", markerfacecolor="white", linestyle="", label="the first seeds only"
             )
         axes.axhline(capacity.goal.target, color=GREY, linestyle=":", linewidth=1.2, label=f"goal: {capacity.goal}")
-        _threshold(axes, capacity)
         _laws(axes, capacity)
+        _threshold(axes, capacity)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set_xlim(left=0)
         axes.set_ylim(top=1.02)
@@ -63,7 +53,7 @@ def draw_capacity(capacity: Capacity) -> Figure:
         axes.set_ylabel("share of seeds that recover every pair" if capacity.goal.exact else "mean test micro-F1")
         title = f"{task.items} items, $d_{{model}}$ = {task.d_model}, {drawn_text(task.label)}, rule {capacity.rule}"
         title += "" if capacity.key_heads is None else f", key heads {drawn_text(str(capacity.key_heads))}"
-        axes.set_title(title, pad=18)
+        axes.set_title(title)
         axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
     return figure
 
@@ -98,20 +88,10 @@ def _laws(axes: Axes, capacity: Capacity) -> None:
     freedom = None if not predicted else min(predicted)[1]
     # the paper's law is about heads with keys of their own
     paper = None if capacity.key_heads else float(paper_key_budget(**sizes, slope=capacity.task.slope))
-    for name, budget in (("degrees of freedom", freedom), ("the paper's law", paper)):
+    # The lines may coincide with D_K*, so their names are in the legend and not beside them.
+    for name, budget, dashes in (("degrees-of-freedom law", freedom, "--"), ("the paper's law", paper, "-.")):
         if budget is not None:
-            axes.axvline(budget, color=GREY, linestyle="--", linewidth=1)
-            axes.annotate(
-                f"{name}: {budget:.0f}",
-                (budget, 1.0),
-                xycoords=axes.get_xaxis_transform(),
-                xytext=(0, 3),
-                textcoords="offset points",
-                ha="center",
-                va="bottom",
-                color=GREY,
-                fontsize=8.5,
-            )
+            axes.axvline(budget, color=GREY, linestyle=dashes, linewidth=1.4, label=f"{name}: {budget:.0f}")
 
 
 def draw_curves(
@@ -133,7 +113,7 @@ def draw_curves(
         for axes in list(grid.flat)[len(problems) :]:
             axes.set_visible(False)
         label_curves(grid, label)
-        shared_legend(figure, grid.flat, order=lambda name: int(name.split()[0]))
+        shared_legend(figure, grid.flat, order=_legend_order)
     return figure
 
 
@@ -149,11 +129,11 @@ def curve_panel(axes: Axes, points: Sequence[Point], *, target: float | None = T
     """The curves of one problem, a line for each head count (a power of two up to 64)."""
     for heads in sorted({point.heads for point in points}):
         line = [point for point in points if point.heads == heads]
-        colour, marker = HEAD_COLOURS[heads], HEAD_MARKERS[heads]
+        colour, marker = HEAD_LOOKS[heads]
         interval = attrgetter("interval") if target is None else Goal().interval
         draw_curve(axes, line, colour=colour, marker=marker, label=_heads(heads), interval=interval)
     if target is not None:
-        axes.axhline(target, color=GREY, linestyle=":", linewidth=1)
+        axes.axhline(target, color=GREY, linestyle=":", linewidth=1.2, label=f"F1 = {target:g}")
         axes.set_ylim(0, 1.03)
     axes.set_xscale("log")
     counting_axis(axes.xaxis)
@@ -168,7 +148,7 @@ def draw_curve(
     label: str,
     interval: Callable[[Point], tuple[float, float]] = attrgetter("interval"),
 ) -> None:
-    """A line through the means with their 95 % intervals.
+    """A line through the means with their 95 % intervals, which are pale so that other curves stay visible.
 
     Args:
         axes: The panel.
@@ -184,7 +164,7 @@ def draw_curve(
     below = [point.mean - interval(point)[0] for point in several]
     above = [max(0.0, interval(point)[1] - point.mean) for point in several]
     budgets, means = [point.key_budget for point in several], [point.mean for point in several]
-    axes.errorbar(budgets, means, yerr=[below, above], fmt="none", ecolor=colour, elinewidth=1.2, capsize=3)
+    axes.errorbar(budgets, means, yerr=[below, above], fmt="none", ecolor=colour, elinewidth=1.2, alpha=0.4, zorder=1)
 
 
 def mark_points(
@@ -221,6 +201,12 @@ def head_errors(found: Sequence[Threshold]) -> list[tuple[int, ...]]:
         lows.append(one.heads - one.heads_low)
         highs.append(one.heads_high - one.heads)
     return [tuple(lows), tuple(highs)]
+
+
+def _legend_order(name: str) -> float:
+    """Head counts in their order, then all other lines."""
+    first = name.split()[0]
+    return float(first) if first.isdigit() else float("inf")
 
 
 def _heads(count: int) -> str:

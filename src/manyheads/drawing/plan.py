@@ -11,7 +11,18 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy import ndarray
 
-from manyheads.drawing.style import BLACK, BLUE, GREEN, GREY, ORANGE, VERMILLION, counting_axis, look, panels
+from manyheads.drawing.style import (
+    BLACK,
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    VERMILLION,
+    counting_axis,
+    look,
+    panels,
+    power_axis,
+)
 from manyheads.tables import counted
 from manyheads.text import drawn_text
 
@@ -40,6 +51,7 @@ class HeadCurve:
     title: str
     heads: Float64[ndarray, " h"]
     law: Float64[ndarray, " h"]  # infinite if no width is enough
+    advised: Float64[ndarray, " h"]  # what would be recommended with so many heads; infinite if no width is enough
     predicted: float
     low: float
     high: float
@@ -81,9 +93,8 @@ def draw_capacity_map(rows: CapacityMap) -> Figure:
             proved = np.where(rows.unconditional[index] < pairs, rows.unconditional[index], np.nan)
             axis.plot(x, proved, color=BLACK, linestyle="--", label="impossible above, any real weights")
             axis.set(xscale="log", yscale="log", ylim=(bottom, top), xlim=(x[0], x[-1]), title=f"D_K = {budget}")
-            axis.set_xticks([tick for tick in (16, 32, 64, 128, 256, 512, 1024, 2048, 4096) if tick <= x[-1]])
-            axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-            axis.xaxis.set_minor_formatter(lambda value, _: "")
+            # a tick for every second power of two: more of them collide in wide maps
+            power_axis(axis.xaxis, [4**power for power in range(2, 12) if x[0] <= 4**power <= x[-1]])
         for axis in axes[:, 0]:
             axis.set_ylabel("relations m'")
         for axis in axes[1]:
@@ -98,15 +109,20 @@ def draw_head_curve(rows: HeadCurve) -> Figure:
     """D_K against the number of heads for one problem: impossible, predicted and recommended budgets."""
     with look():
         figure, axes = panels(1, 1)
-        figure.set_size_inches(6.6, 4.4)
+        figure.set_size_inches(8.4, 4.2)
         axis: Axes = axes[0, 0]
-        top = 2.2 * max(rows.high, rows.recommended[1], rows.paper_law)
+        highest = min(rows.advised[np.isfinite(rows.advised)].max(), 2.0 * rows.recommended[1])
+        top = 1.1 * max(rows.high, highest, rows.paper_law)
         axis.axhspan(0, rows.bit_bound, color=VERMILLION, alpha=0.15, linewidth=0)
         axis.axhspan(rows.low, rows.high, color=GREEN, alpha=0.15, linewidth=0, label="predicted D_K*, 9 of 10")
         axis.axhline(rows.predicted, color=GREEN)
         axis.axhline(rows.paper_law, color=GREY, linestyle=":", label="the paper's law")
-        shown = np.where(rows.law <= top, rows.law, np.nan)
-        axis.plot(rows.heads, shown, color=BLUE, marker="o", label="degrees-of-freedom law")
+        for budgets, colour, marker, name in (
+            (rows.advised, BLACK, ".", "advised for each number of heads"),
+            (rows.law, BLUE, "o", "degrees-of-freedom law"),
+        ):
+            shown = np.where(np.isfinite(budgets), budgets, np.nan)
+            axis.plot(rows.heads, shown, color=colour, marker=marker, label=name)
         axis.plot(*rows.recommended, color=BLACK, marker="*", markersize=13, linestyle="none", label="recommended")
         axis.annotate(
             f"impossible below {rows.bit_bound:.3g}, 16 bits a weight",
@@ -121,7 +137,7 @@ def draw_head_curve(rows: HeadCurve) -> Figure:
         axis.set_xticks(ticks)
         axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
         axis.xaxis.set_minor_formatter(lambda value, _: "")
-        axis.legend(loc="upper right")
+        axis.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
     return figure
 
 

@@ -24,13 +24,21 @@ BLACK, GREY = "#000000", "#7f7f7f"
 BLUE, ORANGE, GREEN, VERMILLION = "#0072b2", "#e69f00", "#009e73", "#d55e00"
 PURPLE, SKY, YELLOW = "#cc79a7", "#56b4e9", "#f0e442"
 
-PANEL_WIDTH, PANEL_HEIGHT = 4.2, 3.3  # inches
+# One palette for lines that are compared, in this order: neighbouring colours differ in hue and in brightness.
+LINES = (BLUE, VERMILLION, GREEN, ORANGE, PURPLE, SKY, BLACK)
+MARKERS = "osD^vPX"
+
+PANEL_WIDTH, PANEL_HEIGHT = 4.2, 3.3  # inches, of up to two panels beside each other
+SMALL_WIDTH, SMALL_HEIGHT = (
+    3.05,
+    2.75,
+)  # of three or more: the text stays legible where the whole picture is scaled down
 
 _LOOK: dict[Any, Any] = {
     "figure.dpi": 160,
     "figure.facecolor": "white",
     "font.size": 10,
-    "axes.titlesize": 11,
+    "axes.titlesize": 10,
     "axes.titlelocation": "left",
     "axes.labelsize": 10,
     "axes.spines.top": False,
@@ -66,7 +74,8 @@ class NotebookFigure(Figure):
 
 def panels(rows: int, columns: int) -> tuple[Figure, ndarray]:
     """A figure and its array of axes, of shape (rows, columns), without pyplot and its global state."""
-    figure = NotebookFigure(figsize=(columns * PANEL_WIDTH, rows * PANEL_HEIGHT), layout="constrained")
+    width, height = (PANEL_WIDTH, PANEL_HEIGHT) if columns < 3 else (SMALL_WIDTH, SMALL_HEIGHT)
+    figure = NotebookFigure(figsize=(columns * width, rows * height), layout="constrained")
     return figure, np.asarray(figure.subplots(rows, columns, squeeze=False))
 
 
@@ -131,14 +140,22 @@ def legend(axes: Axes, *, loc: Literal["upper left", "lower left", "beside"]) ->
         axes.legend(loc=loc)
 
 
-def shared_legend(figure: Figure, axes: Iterable[Axes], *, order: Callable[[str], int] | None = None) -> None:
-    """One legend for several axes, right of them, each label once.
+def shared_legend(figure: Figure, axes: Iterable[Axes], *, order: Callable[[str], float] | None = None) -> None:
+    """One legend for several axes, each label once: right of up to two columns, below three or more.
 
     Args:
         figure: the picture.
         axes: whose labels are shown.
         order: sorts the labels; None keeps the order in which they were drawn.
     """
-    handles = {label: handle for one in axes for handle, label in zip(*one.get_legend_handles_labels(), strict=True)}
+    drawn = list(axes)
+    handles = {label: handle for one in drawn for handle, label in zip(*one.get_legend_handles_labels(), strict=True)}
     labels = list(handles) if order is None else sorted(handles, key=order)
-    figure.legend([handles[label] for label in labels], labels, loc="outside right center")
+    grid = drawn[0].get_gridspec() if drawn else None
+    below = grid is not None and grid.ncols > 2
+    figure.legend(
+        [handles[label] for label in labels],
+        labels,
+        loc="outside lower center" if below else "outside right center",
+        ncols=min(len(labels), 4) if below else 1,
+    )

@@ -78,7 +78,7 @@ class Exhibit:
     Attributes:
         title: The title.
         runs: Makes the list of runs that are known in advance.
-        draw: Makes the picture from rows.
+        draw: Makes the picture from rows; None for a table.
         caption: Makes the caption from rows.
         claims: Judges the claims by the rows.
         searches: Makes the searches. A search decides while it runs which further runs it needs.
@@ -94,7 +94,7 @@ class Exhibit:
 
     title: str
     runs: Callable[[Scale], Sequence[Storable]]
-    draw: Callable[[Rows, Scale], Figure]
+    draw: Callable[[Rows, Scale], Figure] | None
     caption: Callable[[Rows, Scale], str]
     claims: Callable[[Rows, Scale], list[Verdict]] = _no_claims
     searches: Callable[[Scale], Sequence[ThresholdSearch]] = _no_searches

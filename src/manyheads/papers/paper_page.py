@@ -13,6 +13,7 @@ from manyheads.papers.exhibit import BEYOND, EXHIBITS, needed
 from manyheads.papers.reproduction import ExhibitReport, Origin, Reproduction
 from manyheads.papers.verdict import Result, Verdict, likely_reasons
 from manyheads.sweep.store.record import Storable
+from manyheads.tables import markdown_table
 from manyheads.text import page_text, shown_text
 
 HEADINGS = {"fig": "Figure", "table": "Table"}
@@ -70,8 +71,8 @@ def page(reproduction: Reproduction) -> str:
         INTRODUCTION.format(origin=_origin(reproduction.origin)),
         quick,
         *(["## Verdicts", tally(reproduction.verdicts), verdict_table(reproduction.verdicts)] if paper else []),
-        *(["## Figures and tables", *map(_section, paper)] if paper else []),
-        *(["## Past the paper", PAST, *map(_section, beyond)] if beyond else []),
+        *(["## Figures and tables", *(_section(one, reproduction) for one in paper)] if paper else []),
+        *(["## Past the paper", PAST, *(_section(one, reproduction) for one in beyond)] if beyond else []),
         *(["## What differs, and the likeliest reason", GUESSES, differs] if differs else []),
         "## Choices where the paper is silent",
         CHOICES,
@@ -89,9 +90,8 @@ def tally(verdicts: Sequence[Verdict]) -> str:
 
 def verdict_table(verdicts: Sequence[Verdict]) -> str:
     """A table in Markdown: claim, paper, measurement, verdict, yardstick."""
-    lines = ["| # | the paper says | measured | verdict | by which yardstick, and why |", "|---|---|---|---|---|"]
-    lines += [f"| {v.claim} | {v.says} | {v.measured} | **{v.outcome}** | {v.why} |" for v in verdicts]
-    return "\n".join(lines)
+    headings = ("#", "the paper says", "measured", "verdict", "by which yardstick, and why")
+    return markdown_table(headings, ((v.claim, v.says, v.measured, f"**{v.outcome}**", v.why) for v in verdicts))
 
 
 def machine_line(reproduction: Reproduction) -> str:
@@ -101,7 +101,7 @@ def machine_line(reproduction: Reproduction) -> str:
 
 
 def earlier_exhibits(path: Path, pictures: str, *, without: Sequence[str]) -> list[str]:
-    """The exhibits whose pictures a page shows that an earlier call wrote.
+    """The exhibits that a page shows which an earlier call wrote: by their pictures, or by the headings of tables.
 
     Args:
         path: The page; it need not exist.
@@ -113,14 +113,22 @@ def earlier_exhibits(path: Path, pictures: str, *, without: Sequence[str]) -> li
     """
     if not exists(path):
         return []
-    found = set(re.findall(rf"\]\({re.escape(pictures)}/([a-z0-9_]+)\.png\)", read_text(path)))
+    text = read_text(path)
+    found = set(re.findall(rf"\]\({re.escape(pictures)}/([a-z0-9_]+)\.png\)", text))
+    found |= {f"table{number}" for number in re.findall(r"^### Table (\d+): ", text, re.MULTILINE)}
     return [name for name in EXHIBITS if name in found and name not in without]
 
 
 def picture_and_caption(one: ExhibitReport, pictures: str) -> list[str]:
     """The picture if there is one, and the caption with the number of missing runs."""
     missing = f" {one.runs - one.done:,} of its {one.runs:,} runs are missing." if one.done < one.runs else ""
-    return [*([f"![{one.title}]({pictures}/{one.name}.png)"] if one.done else []), one.caption + missing]
+    has_picture = one.done and one.exhibit.draw is not None
+    return [*([f"![{one.title}]({pictures}/{one.name}.png)"] if has_picture else []), one.caption + missing]
+
+
+def exhibit_tables(one: ExhibitReport, reproduction: Reproduction) -> list[str]:
+    """The tables of an exhibit in Markdown; none if nothing of it was run."""
+    return one.exhibit.tables(reproduction.rows, reproduction.scale) if one.done else []
 
 
 def _origin(origin: Origin) -> str:
@@ -134,10 +142,10 @@ def _number(name: str) -> str | None:
     return f"{HEADINGS[number[1]]} {number[2]}" if number else None
 
 
-def _section(one: ExhibitReport) -> str:
+def _section(one: ExhibitReport, reproduction: Reproduction) -> str:
     number = _number(one.name)
     heading = f"### {number}: {one.title}" if number else f"### {one.title}"
-    return "\n\n".join([heading, *picture_and_caption(one, PICTURES)])
+    return "\n\n".join([heading, *picture_and_caption(one, PICTURES), *exhibit_tables(one, reproduction)])
 
 
 def _made(reproduction: Reproduction) -> str:

@@ -155,6 +155,11 @@ class PaperAnswer(Shown):
         """
         return data_frame(self.points)
 
+    @property
+    def tables(self) -> list[str]:
+        """The tables of the exhibits, in Markdown; empty for figures without one."""
+        return [table for name in self.names for table in exhibit_named(name).tables(self.rows, self.scale)]
+
     def summary(self) -> Summary:
         """The captions, and the verdict on each claim with the measured numbers."""
         several = len(self.names) > 1
@@ -171,11 +176,13 @@ class PaperAnswer(Shown):
         """The picture of the exhibit, with the added capacities as stars.
 
         Raises:
-            InputError: There are several exhibits.
+            InputError: There are several exhibits, or the exhibit is a table.
         """
         if len(self.names) > 1:
             raise InputError(f"one exhibit is drawn at a time: give the name of one, such as {self.names[0]}")
         one = exhibit_named(self.names[0])
+        if one.draw is None:
+            raise InputError(f"{self.names[0]} is a table and has no picture: `tables` of this answer has its text")
         figure = one.draw(self.rows, self.scale)
         if self.added and one.mark is not None:
             one.mark(figure, self.added, "added")

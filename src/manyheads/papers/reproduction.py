@@ -174,7 +174,7 @@ def problems_of(path: Path) -> list[StoredProblem]:
 def draw_pictures(
     made: Reproduction, folder: Path, *, added: Sequence[StoredProblem] = (), source: str = ""
 ) -> dict[Path, bytes]:
-    """Draw every exhibit that has rows, as NAME.png and NAME.svg in the folder.
+    """Draw every exhibit that has rows and a picture, as NAME.png and NAME.svg in the folder.
 
     Args:
         made: The exhibits with their rows.
@@ -187,7 +187,7 @@ def draw_pictures(
     """
     files: dict[Path, bytes] = {}
     for one in made.exhibits:
-        if one.done:
+        if one.done and one.exhibit.draw is not None:
             figure = one.exhibit.draw(made.rows, made.scale)
             if added and one.exhibit.mark is not None:
                 one.exhibit.mark(figure, added, source)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from jaxtyping import Float32
+from jaxtyping import Float32, Float64, Int64
 from numpy import ndarray
 
 from manyheads.bounds import BitsPerWeight, Shape, bits_per_weight, constraint_positives, freedom_needed
@@ -21,12 +22,14 @@ from manyheads.bounds.inverse import (
     relations_by_paper,
 )
 from manyheads.bounds.shape import equal_splits
+from manyheads.errors import InputError
 from manyheads.layer.rules import MAX, Rule, rule_named
 from manyheads.numbers import check_numbers
 from manyheads.planning.advice import BITS, check_counts
 from manyheads.planning.guarantee import one_each_objection
 from manyheads.planning.layer_plan import Plan
 from manyheads.planning.model_audit import Audit
+from manyheads.planning.prediction import MOST_HEADS, KeyWidths, key_widths, split
 from manyheads.planning.sharing import LayerCost, layer_cost
 from manyheads.problem.graph_kinds import PERMUTATION_SLOPE, RELATION_SLOPE
 
@@ -245,15 +248,16 @@ def map_around(advice: Plan) -> CapacityMap:
 
 
 def head_curve(advice: Plan) -> HeadCurve:
-    """The key budget of the degrees-of-freedom law for each head count, with the budgets of the plan.
+    """The key budgets of the degrees-of-freedom law and of the advice for each head count, with the plan's own.
 
     Args:
         advice: The plan.
 
     Returns:
-        The rows of the picture; the law is infinite where the heads have too little freedom.
+        The rows of the picture; law and advice are infinite where the heads have too little freedom.
     """
-    counts = np.array([heads for heads in HEADS if heads <= max(32, 4 * advice.recommended.heads)])
+    best = advice.recommended
+    counts = np.array(sorted({heads for heads in HEADS if heads <= max(32, 4 * best.heads)} | {best.heads}))
     needed = np.asarray(freedom_needed(items=advice.items, relations=advice.relations, heads=counts))
     room = advice.d_model**2 - needed
     widths = advice.d_model - np.sqrt(np.maximum(room, 0.0))
@@ -263,13 +267,29 @@ def head_curve(advice: Plan) -> HeadCurve:
         title=f"{advice.relations:,} relations, {advice.items:,} items, d_model {advice.d_model}, rule {advice.rule}",
         heads=counts.astype(np.float64),
         law=np.where(room >= 0, counts * np.maximum(1.0, np.ceil(widths)), np.inf),
+        advised=_advised_budgets(advice, counts),
         predicted=advice.predicted.key_budget,
         low=advice.predicted.low,
         high=advice.predicted.high,
         bit_bound=advice.bit_bound,
         paper_law=advice.paper_law,
-        recommended=(advice.recommended.heads, advice.recommended.key_budget),
+        recommended=(best.heads, best.key_budget),
     )
+
+
+def _advised_budgets(advice: Plan, counts: Int64[ndarray, " h"]) -> Float64[ndarray, " h"]:
+    """D_K of the split that the plan would recommend with so many heads; infinite if they are too few."""
+    sizes = {"items": advice.items, "relations": advice.relations, "d_model": advice.d_model}
+    widths = key_widths(**sizes, rule=advice.rule, most_heads=max(MOST_HEADS, int(counts[-1])))
+    least = max(advice.bit_bound, 1.0)
+    return np.array([_advised(widths, advice.d_model, int(heads), least) for heads in counts])
+
+
+def _advised(widths: KeyWidths, d_model: int, heads: int, least: float) -> float:
+    try:
+        return float(split(widths, d_model=d_model, heads=heads, key_budget=least).key_budget)
+    except InputError:  # the heads are too few
+        return math.inf
 
 
 def split_curve(audit: Audit) -> SplitCurve:

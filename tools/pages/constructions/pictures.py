@@ -52,7 +52,7 @@ def draw_noise(terms: Sequence[Row], backgrounds: Sequence[Row]) -> Figure:
     """Noise against block size, the scores that follow from it, and the background under softmax."""
     with look():
         figure, ((left, middle, right),) = panels(1, 3)
-        figure.set_size_inches(3 * PANEL_WIDTH, 1.25 * PANEL_HEIGHT)  # tall: the legends need room beside the curves
+        figure.set_size_inches(2.6 * PANEL_WIDTH, 1.35 * PANEL_HEIGHT)  # tall: the legends need room beside the curves
         _terms(left, terms)
         _windows(middle, terms)
         _background(right, backgrounds)

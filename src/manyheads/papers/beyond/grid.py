@@ -84,7 +84,7 @@ def _panel(axes: Axes, panel: Panel, trail: SearchTrail, rows: Rows, scale: Scal
     axes.set_xlim(0.85, 1.2 * max([*fine, *coarse]))
     # Show the lowest part of the curves; higher points of the grid are cut off.
     axes.set_ylim(0.8 * best.key_budget, 2 * best.key_budget)
-    axes.set_title(f"{panel}: $D_K^*$ = {best.key_budget} at h = {best.heads}", fontsize=10)
+    axes.set_title(f"{panel}\n$D_K^*$ = {best.key_budget} at h = {best.heads}")
 
 
 def smallest_on_grid(panel: Panel, rows: Rows, scale: Scale) -> dict[int, int]:

@@ -157,7 +157,7 @@ def draw(rows: Rows, scale: Scale) -> Figure:
             axes.set_visible(False)
         below[0].set_ylabel("$D_K^*$")
         handles, names = below[0].get_legend_handles_labels()
-        figure.legend(handles, names, loc="outside lower center", ncols=6)
+        figure.legend(handles, names, loc="outside lower center", ncols=3)
     return figure
 
 

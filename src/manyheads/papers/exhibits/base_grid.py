@@ -29,6 +29,7 @@ from manyheads.papers.rows import Rows
 from manyheads.papers.trial import Work
 from manyheads.papers.verdict import Verdict, judged, missing
 from manyheads.sweep.store.record import Storable
+from manyheads.tables import markdown_table
 from manyheads.training import Run
 
 F1_LABEL = "mean test micro-F1"
@@ -269,20 +270,11 @@ def _single(rows: Rows, scale: Scale) -> Verdict:
 # Table 1
 
 
-def draw_widths(rows: Rows, scale: Scale) -> Figure:
+def table_widths(rows: Rows, scale: Scale) -> list[str]:
     """The table of d_k* = D_K*/h*: measured, and the paper's in brackets."""
-    found = {(panel.items, panel.d_model): one for panel, one in found_thresholds(BASE, rows, scale)}
-    with look():
-        figure, ((axes,),) = panels(1, 1)
-        axes.axis("off")
-        cells = []
-        for items in SIZES:
-            here = [(found.get((items, d)), PAPER_WIDTHS[items, d]) for d in WIDTHS]
-            cells.append([str(items), *(f"{'–' if one is None else one.key_width}  ({paper})" for one, paper in here)])
-        table = axes.table(cells, colLabels=["m", "$d_{model}$ = 16", "32", "64"], loc="center", cellLoc="center")
-        table.scale(1, 1.7)
-        axes.set_title("$d_k^*$ measured (the paper's)")
-    return figure
+    found = {(panel.items, panel.d_model): one.key_width for panel, one in found_thresholds(BASE, rows, scale)}
+    lines = [(str(m), *(f"{found.get((m, d)) or 'none'} ({PAPER_WIDTHS[m, d]})" for d in WIDTHS)) for m in SIZES]
+    return [markdown_table(("m", *(f"d_model = {d}" for d in WIDTHS)), lines)]
 
 
 def caption_widths(rows: Rows, scale: Scale) -> str:
@@ -291,7 +283,8 @@ def caption_widths(rows: Rows, scale: Scale) -> str:
     if not widths:
         return "No threshold was found."
     return (
-        f"Measured: {min(widths)} to {max(widths)}, median {statistics.median(widths):g}. The paper says 5 to 24 with "
+        f"d_k* measured, and the paper's in brackets. Measured: {min(widths)} to {max(widths)}, median "
+        f"{statistics.median(widths):g}. The paper says 5 to 24 with "
         f"median 11; the median of its own table is {statistics.median(PAPER_WIDTHS.values()):g}."
     )
 
@@ -327,5 +320,11 @@ FIGURE_9 = Exhibit(
     claim_runs={"6": single_runs},
 )
 TABLE_1 = Exhibit(
-    "The width of one head at the threshold", runs, draw_widths, caption_widths, claims_widths, points=BASE_POINTS
+    "The width of one head at the threshold",
+    runs,
+    draw=None,
+    caption=caption_widths,
+    claims=claims_widths,
+    tables=table_widths,
+    points=BASE_POINTS,
 )

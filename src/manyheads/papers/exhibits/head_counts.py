@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -27,6 +28,7 @@ from manyheads.papers.verdict import Verdict, judged, missing
 from manyheads.training import Run
 
 LINES = {16: (VERMILLION, "o"), 32: (BLUE, "s"), 64: (GREEN, "D")}  # by d_model
+BESIDE = 0.35  # on the axis of m/d_model, between problems whose m/d_model is the same
 PAPER_SLOPE, PAPER_INTERCEPT, PAPER_R2 = 1.65, -6.64, 0.824
 
 
@@ -118,9 +120,10 @@ def draw_by_compression(rows: Rows, scale: Scale) -> Figure:
     found = found_thresholds(THRESHOLDS, rows, scale)
     with look():
         figure, ((axes,),) = panels(1, 1)
+        figure.set_size_inches(7.6, 4.2)
         if found:
             errors = head_errors([one for _, one in found])
-            x, y = [panel.compression for panel, _ in found], [one.heads or 0 for _, one in found]
+            x, y = _side_by_side([panel.compression for panel, _ in found]), [one.heads or 0 for _, one in found]
             axes.errorbar(x, y, yerr=errors, fmt="o", color=BLUE, capsize=3, elinewidth=1)
         if len(found) > 2:
             ends, line = np.array([1.0, 33.0]), _fit(found)
@@ -133,6 +136,16 @@ def draw_by_compression(rows: Rows, scale: Scale) -> Figure:
         axes.set_ylabel("$h^*$")
         legend(axes, loc="upper left")
     return figure
+
+
+def _side_by_side(values: Sequence[float]) -> list[float]:
+    """The same values, those that are equal moved apart by BESIDE, so that no point hides another."""
+    number, seen = Counter(values), Counter[float]()
+    places = []
+    for value in values:
+        places.append(value + BESIDE * (seen[value] - (number[value] - 1) / 2))
+        seen[value] += 1
+    return places
 
 
 def mark_compression(figure: Figure, problems: Sequence[StoredProblem], name: str) -> None:
@@ -152,7 +165,7 @@ def caption_by_compression(rows: Rows, scale: Scale) -> str:
     return (
         f"h* ≈ {line.slope:.2f}·m/d_model {_signed(line.intercept)} over {len(found)} problems ({_slope(line)}). The "
         f"line is not tied to the origin, since h ≥ 1; the paper's is {paper}. Bars: the head counts that no test "
-        "tells from h*."
+        "tells from h*. Problems with the same m/d_model are drawn side by side."
     )
 
 

@@ -5,24 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-import matplotlib as mpl
 import numpy as np
 from jaxtyping import Float64
 from matplotlib.axes import Axes
-from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from numpy import ndarray
 
 from manyheads.block.block_run import BlockRun
-from manyheads.drawing.capacity import HEAD_MARKERS
+from manyheads.drawing.capacity import HEAD_LOOKS
 from manyheads.drawing.style import GREY, VERMILLION, look, panels, power_axis
 from manyheads.papers.effort import Scale
 from manyheads.papers.exhibit import Exhibit
 from manyheads.papers.exhibits.block_setting import BLOCK_HEADS, PAPER, BlockSetting, BlockTable
 from manyheads.papers.rows import Rows
 from manyheads.papers.verdict import Verdict, judged, missing
+from manyheads.tables import counted
 
-COLOURS = {heads: to_hex(mpl.colormaps["viridis"](0.28 * place)) for place, heads in enumerate(BLOCK_HEADS)}
 SIDEWAYS = 0.035  # distance of two head counts at one key budget, on the logarithmic axis
 COLLAPSED = 0.05  # a test accuracy below this has collapsed; answering NULL always has accuracy 0
 NOTABLE = 0.02  # a difference of mean accuracies that counts
@@ -115,7 +113,7 @@ def _panel(axes: Axes, found: Accuracies, scale: Scale) -> None:
     block = scale.block
     for place, heads in enumerate(BLOCK_HEADS):
         shift = np.exp(SIDEWAYS * (place - (len(BLOCK_HEADS) - 1) / 2))
-        colour, marker, label = COLOURS[heads], HEAD_MARKERS[heads], f"{heads} head{'s' if heads > 1 else ''}"
+        (colour, marker), label = HEAD_LOOKS[heads], counted(heads, "head")
         known = [n for n in range(len(block.budgets)) if np.isfinite(found.seeds[place, n]).any()]
         x = np.array([shift * block.budgets[n] for n in known])
         each = found.seeds[place, known]

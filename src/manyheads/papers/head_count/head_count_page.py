@@ -5,7 +5,7 @@ from __future__ import annotations
 from manyheads.bounds.head_bounds import retrieval_bounds
 from manyheads.papers.exhibit import needed
 from manyheads.papers.head_count.head_count_setting import LENGTHS
-from manyheads.papers.paper_page import GUESSES, machine_line, picture_and_caption, tally, verdict_table
+from manyheads.papers.paper_page import GUESSES, exhibit_tables, machine_line, picture_and_caption, tally, verdict_table
 from manyheads.papers.reproduction import ExhibitReport, Reproduction
 from manyheads.papers.verdict import likely_reasons
 from manyheads.retrieval.retrieval_run import RetrievalRun
@@ -54,8 +54,7 @@ def page(made: Reproduction) -> str:
 
 
 def _section(one: ExhibitReport, made: Reproduction) -> list[str]:
-    tables = one.exhibit.tables(made.rows, made.scale) if one.done else []
-    return [f"## {one.title}", *picture_and_caption(one, PICTURES), *tables]
+    return [f"## {one.title}", *picture_and_caption(one, PICTURES), *exhibit_tables(one, made)]
 
 
 def _bound() -> str:

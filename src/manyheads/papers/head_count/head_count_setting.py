@@ -7,22 +7,21 @@ from dataclasses import dataclass, field
 from functools import cache
 from statistics import fmean, stdev
 
-import matplotlib as mpl
 from matplotlib.axes import Axes
-from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
-from manyheads.drawing.style import GREY, legend, look, panels
+from manyheads.drawing.style import GREY, LINES, legend, look, panels
 from manyheads.papers.effort import Scale
 from manyheads.papers.rows import Rows
 from manyheads.retrieval.retrieval_run import RetrievalRun
+from manyheads.tables import markdown_table
 
 LENGTHS = (8, 16, 32, 64, 128)
 HEADS = (1, 2, 3, 4, 5)
 LONG = 32  # the longest sequence of a quick reproduction
 SEEDS = 3
-COLOURS = {length: to_hex(mpl.colormaps["viridis"](place / len(LENGTHS))) for place, length in enumerate(LENGTHS)}
-HEAD_COLOURS = {heads: to_hex(mpl.colormaps["plasma"](place / (len(HEADS) + 0.5))) for place, heads in enumerate(HEADS)}
+COLOURS = dict(zip(LENGTHS, LINES, strict=False))
+HEAD_COLOURS = dict(zip(HEADS, LINES, strict=False))
 MARKERS = dict(zip(LENGTHS, "osD^v", strict=True))
 
 HeadsAndLength = tuple[int, int]
@@ -101,14 +100,11 @@ def _runs(setting: RetrievalSetting, scale: Scale) -> tuple[RetrievalRun, ...]:
 def table(setting: RetrievalSetting, rows: Rows, scale: Scale) -> str:
     """The table in Markdown: mean ± standard deviation of the seeds, the best seed, and the paper's mean if printed."""
     found, lengths = setting.nmse(rows, scale), setting.measured_lengths(scale)
-    lines = [
-        "| NMSE | " + " | ".join(f"T = {length}" for length in lengths) + " |",
-        "|---|" + "---|" * len(lengths),
-    ]
+    lines = []
     for heads in setting.heads:
         cells = [_cell(found.get((heads, length)), setting.paper.get((heads, length))) for length in lengths]
-        lines.append(f"| h = {heads} (n = {setting.width(heads)}) | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+        lines.append((f"h = {heads} (n = {setting.width(heads)})", *cells))
+    return markdown_table(("NMSE", *(f"T = {length}" for length in lengths)), lines)
 
 
 def _cell(values: list[float] | None, paper: float | None) -> str:
