@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -51,6 +53,19 @@ def test_a_shape_left_open_comes_from_the_laws(capsys: pytest.CaptureFixture[str
         assert json.loads(capsys.readouterr().out)["layer"]["key_budget"] == pytest.approx(budget, abs=4)
 
 
+def test_a_shape_of_the_laws_that_fails_names_the_next_step(capsys: pytest.CaptureFixture[str]) -> None:
+    """The laws ask for 1 × 1 here. The command that is named can be run as it stands."""
+    Path("graph.csv").write_text("a,b\nc,d\ne,f\ng,h\n")
+    Path("names.json").write_text(json.dumps(list("abcdefgh")))
+    write_embedding("rows.npy", gaussian(8, 8, seed=1))
+    words = ["--graph", "graph.csv", "--embedding", "rows.npy", "--labels", "names.json", "--no-header"]
+    assert main(["fit", *words]) == 1
+    said = " ".join(capsys.readouterr().out.split())
+    assert "note: the laws predicted this shape: --smallest searches for one that can be certified" in said
+    assert f"`manyheads exclude {' '.join(words)} -o FILE` writes it" in said
+    assert main(["fit", *words, "--smallest", "--time-limit", "2"]) == 0
+
+
 def test_a_shape_too_small_is_a_no(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*FIT, "--heads", "1", "--key-width", "2", "--restarts", "1", "--steps", "100"]) == 1
     said = capsys.readouterr().out
@@ -65,9 +80,12 @@ def test_one_head_that_fails_is_impossible_or_possible(capsys: pytest.CaptureFix
         ("8", "impossible at every width, proved"),
         ("16", "possible: a layer of width 16, certified"),
     ):
-        assert main(["fit", *rows, f"gaussian:{width}", *little]) == 1
+        assert main(["fit", *rows, f"gaussian:{width}", "--graph-seed", "0", *little]) == 1
         said = " ".join(capsys.readouterr().out.split())
-        assert f"one head: {words}; `manyheads exclude --graph permutation:32 --embedding gaussian:{width} -" in said
+        assert f"one head: {words}; `manyheads exclude --graph permutation:32 --embedding gaussian:{width} --g" in said
+        (command,) = re.findall(r"`manyheads (.*) (?:--proof|-o) FILE`", said)
+        assert main([*shlex.split(command), "--json"]) == int(width == "16")
+        capsys.readouterr()
     assert main(["fit", *rows, "gaussian:8", "--heads", "1", "--smallest", "--time-limit", "1", "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["one_head"]["verdict"] == "excluded"
     several = ["--heads", "2", "--key-width", "2", "--restarts", "1", "--steps", "50", "--json"]

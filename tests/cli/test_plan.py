@@ -194,7 +194,7 @@ def test_measure_says_whether_the_advice_held(
     assert main([*words, "--relations", "32", "--d-model", "24", "--seeds", "2"]) == 0
     assert "the advice held" in capsys.readouterr().out
     # advice far too thrifty must be seen to fail
-    monkeypatch.setattr("manyheads.planning.prediction.SAFE", -12.0)
+    monkeypatch.setattr("manyheads.planning.prediction.RESERVES", [-12.0])
     assert main([*words, "--relations", "96", "--d-model", "12", "--seeds", "1"]) == 1
     assert "the advice did not hold" in capsys.readouterr().out
 

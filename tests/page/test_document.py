@@ -26,7 +26,7 @@ def test_the_page_is_one_small_file_without_requests() -> None:
     assert not links
     addresses = set(re.findall(r"https?://[^\s\"']+", page))
     assert addresses == {"http://www.w3.org/2000/svg"}  # a name of a language, not an address that is asked
-    assert page.count("<script") == page.count("</script>") == 3
+    assert page.count("<script") == page.count("</script>") == 5
 
 
 @pytest.mark.parametrize("names", [PAGE_MODULES, WORKER_MODULES])

@@ -127,6 +127,15 @@ def test_one_architecture_from_three_kinds_of_file() -> None:
 
 
 @pytest.mark.usefixtures("_in_a_directory")
+def test_a_config_without_a_vocabulary_needs_the_items(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("config.json").write_text(json.dumps({"n_layer": 3, "n_embd": 12, "n_head": 4}))
+    assert main(["audit", "config.json"]) == 2
+    assert "does not say its vocabulary: give the number of items" in capsys.readouterr().err
+    assert main(["audit", "config.json", "--items", "100"]) == 0
+    assert "among 100 items" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("_in_a_directory")
 def test_older_words_of_a_config() -> None:
     Path("config.json").write_text(json.dumps({"n_layer": 3, "n_embd": 12, "n_head": 4, "vocab_size": 9}))
     model = read_architecture("config.json")

@@ -142,7 +142,9 @@ class Search:
         if self.best is None:
             return []
         best = self.best
-        widths = {(heads, max(1, round(share * best / self.size(heads, 1)))) for heads in self.starts for share in CURVE}
+        widths = {
+            (heads, max(1, round(share * best / self.size(heads, 1)))) for heads in self.starts for share in CURVE
+        }
         wanted = (
             (heads, width, seed)
             for heads, width in sorted(widths)

@@ -77,7 +77,8 @@ def unknown_word(what: str, word: str, known: Sequence[str], *, see: str) -> str
     if not word or word.startswith("-"):
         return f"a {what} is missing: choose from {', '.join(known)}"
     near = difflib.get_close_matches(word, known, n=1)
-    return f"there is no {what} {word!r}: " + (f"did you mean {near[0]}?" if near else f"{see} lists them")
+    every = f"choose from {', '.join(known)}" if len(known) <= MOST_CHOICES else f"{see} lists them"
+    return f"there is no {what} {word!r}: " + (f"did you mean {near[0]}?" if near else every)
 
 
 def explain(name: str, command: type, words: Sequence[str], refusal: str) -> str:
@@ -108,9 +109,9 @@ def explain(name: str, command: type, words: Sequence[str], refusal: str) -> str
         spelling, equals, value = word.partition("=")
         spelling = spelling.replace("_", "-")
         if spelling not in known:
-            near = difflib.get_close_matches(spelling, known, n=1)
+            near = _nearest_option(spelling, known)
             help_text = f"manyheads {name} --help lists its options"
-            return f"{name} has no option {spelling}: " + (f"did you mean {near[0]}?" if near else help_text)
+            return f"{name} has no option {spelling}: " + (f"did you mean {near}?" if near else help_text)
         option = known[spelling]
         given.add(option.names[0])
         if equals and option.count == 0:
@@ -203,6 +204,13 @@ def _either(choices: Sequence[str]) -> str:
 def _list(words: Iterable[str], last: str) -> str:
     *before, final = words
     return f"{', '.join(before)} {last} {final}" if before else final
+
+
+def _nearest_option(spelling: str, known: Iterable[str]) -> str | None:
+    """The option nearest to a wrong one; their dashes are not compared, since all options have them."""
+    bare = {name.lstrip("-"): name for name in known if name.startswith("--")}
+    near = difflib.get_close_matches(spelling.lstrip("-"), bare, n=1)
+    return bare[near[0]] if near else None
 
 
 def _hint(word: str, known: Sequence[str]) -> str:

@@ -184,7 +184,7 @@ def _config_numbers(path: Path) -> dict[str, Any]:
         heads=heads,
         key_heads=heads if found["key_heads"] is None else found["key_heads"],
         key_width=d_model // heads if found["key_width"] is None else found["key_width"],
-        vocabulary=_needed(found["vocabulary"], "vocabulary", path),
+        vocabulary=found["vocabulary"],
         **latent,
     )
 
@@ -246,7 +246,7 @@ def _gguf_numbers(path: Path) -> dict[str, Any]:
         heads=heads,
         key_heads=heads if latent else number("attention.head_count_kv") or heads,
         key_width=width,
-        vocabulary=_needed(vocabulary if isinstance(vocabulary, int) else None, "vocabulary", path),
+        vocabulary=vocabulary if isinstance(vocabulary, int) else None,
         **latent,
     )
 

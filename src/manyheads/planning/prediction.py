@@ -16,6 +16,7 @@ from typing import TypedDict
 import numpy as np
 from jaxtyping import Float64, Int64
 from numpy import ndarray
+from scipy.stats import norm
 
 from manyheads.bounds import freedom_needed
 from manyheads.errors import InputError
@@ -23,19 +24,23 @@ from manyheads.layer.rules import MAX, SOFTMAX, Rule, rule_named
 
 # The logarithm of (key width that training needs / key width of the law) is a weighted sum of the features of
 # `features`. Its standard deviation around the prediction is exp(SPREAD[0] + SPREAD[1]·share), where `share` is the
-# share of the d_model² degrees of freedom of a full-rank head that each head needs.
+# share of the d_model² degrees of freedom of a full-rank head that each head needs; above STEEP, SPREAD[2] is added.
 WEIGHTS = (
-    *(-0.8808, 0.1194, 0.2807, 0.1537),
-    *(-2.401, 0.1263, 16.87, 0.5861, -0.1315, -2.884),
-    *(0.02025, 0.06506, -0.02495, -0.07304),
+    *(-0.8675, 0.1233, 0.2851, 0.1414),
+    *(-2.402, 0.1296, 17.38, 0.6239, -0.1372, -3.076),
+    *(0.02109, 0.0663, -0.02294, -0.07686),
 )
-SPREAD = (-3.13, 1.491)
-SAFE = 2.0  # standard deviations above the prediction that are recommended
+SPREAD = (-3.111, 1.39, 0.271)
+RESERVES = np.linspace(0.6, 2.6, 21)  # standard deviations above the prediction; the best of them is recommended
+WASTEFUL = 1.35  # a recommended key budget above this multiple of D_K* is too large
+DOUBT = 1.3  # times the spread, where it is asked whether the chosen width is enough: single runs fail by chance
+CHANCES = norm.ppf((np.arange(60) + 0.5) / 60)  # errors of the prediction that are equally likely, in spreads
+COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96)  # head counts among which D_K* is looked for
 SHARES = (0.02, 0.97)  # range of the shares in calibration
 FULLEST = 0.7  # with a larger share the key width varies too much to be recommended
 STEEP = 16  # above this m/d_model the protocol trains four times longer
-BUDGET = (1.061, 0.0867)  # measured D_K* over the least predicted h·d_k, and the spread of its logarithm
-SOFTMAX_RATIO = 2.283  # key budget of the rule softmax over that of max, in contexts of CONTEXT items
+BUDGET = (1.065, 0.08745)  # measured D_K* over the least predicted h·d_k, and the spread of its logarithm
+SOFTMAX_RATIO = 2.274  # key budget of the rule softmax over that of max, in contexts of CONTEXT items
 SOFTMAX_SPREAD = 0.15  # standard deviation of the logarithm of that ratio
 CONTEXT = 16  # items in a context of every calibration run
 CALIBRATED = {"items": (32, 512), "d_model": (12, 96), "degree": (1.0, 4.0)}
@@ -100,7 +105,8 @@ class KeyWidths:
         heads: The numbers of heads.
         shares: The degrees of freedom that each head needs, as a share of the d_model² of a full-rank head.
         likely: The prediction, not rounded.
-        safe: The width that is recommended, not rounded: most problems succeed with it.
+        safe: The width that is recommended, not rounded: the prediction with a reserve. The reserve is the same number
+            of standard deviations for every number of heads.
     """
 
     heads: Int64[ndarray, " counts"]
@@ -175,10 +181,29 @@ def key_widths(
     ratios = features(**near, shares=known) @ WEIGHTS
     here, there = _law_widths(d_model, shares), _law_widths(near["d_model"], known)
     likely = there * np.exp(ratios) * (here + LAW_OFFSET) / (there + LAW_OFFSET)
-    spreads = np.exp(SPREAD[0] + SPREAD[1] * known)
+    spreads = np.exp(SPREAD[0] + SPREAD[1] * known + SPREAD[2] * (near["items"] > STEEP * near["d_model"]))
     if rule_named(rule) is SOFTMAX:
         likely, spreads = likely * SOFTMAX_RATIO, np.hypot(spreads, SOFTMAX_SPREAD)
-    return KeyWidths(heads=heads, shares=shares, likely=likely, safe=likely * np.exp(SAFE * spreads))
+    every = (
+        KeyWidths(heads=heads, shares=shares, likely=likely, safe=likely * np.exp(reserve * spreads))
+        for reserve in RESERVES
+    )
+    return max(every, key=lambda widths: _chance(widths, spreads, d_model))  # of equal ones the smallest reserve
+
+
+def _chance(widths: KeyWidths, spreads: Float64[ndarray, " counts"], d_model: int) -> float:
+    """The chance that the cheapest split of these safe widths is enough, and not wasteful.
+
+    Too small a reserve fails; too large a reserve wastes key budget. Widths are whole numbers, so the best reserve
+    differs from problem to problem: where a step of the width is large, it serves as a reserve.
+    """
+    chosen = split(widths, d_model=d_model)
+    here, heads, likely = chosen.heads - 1, widths.heads, widths.likely
+    places = sorted({count - 1 for count in COUNTS if count <= len(heads)} | {here})
+    needed = likely[places] * np.exp(CHANCES[:, None] * spreads[places])
+    least = (heads[places] * np.where(needed <= d_model, np.maximum(1.0, np.ceil(needed)), np.inf)).min(axis=1)
+    is_enough = chosen.key_width >= likely[here] * np.exp(DOUBT * CHANCES * spreads[here])
+    return float((is_enough & (chosen.key_budget <= WASTEFUL * least)).mean())
 
 
 def features(

@@ -208,14 +208,14 @@ def compare(first: str, second: str, *, items: int | None = None) -> Comparison:
     Raises:
         InputError: A word is no model and no shape, or no number of items is known.
     """
-    shapes, vocabularies = [], []
+    shapes, vocabularies = [], list[int]()
     for word in (first, second):
         if "=" in word:
             shapes.append(parse_shape(word))
         else:
             architecture = find_architecture(word)
             shapes.append(architecture.shape)
-            vocabularies.append(architecture.vocabulary)
+            vocabularies += [] if architecture.vocabulary is None else [architecture.vocabulary]
     if items is None and not vocabularies:
         raise InputError("two shapes have no vocabulary: give the number of items with --items")
     count = vocabularies[0] if items is None else items

@@ -121,6 +121,7 @@ def regression(rows: Sequence[Threshold]) -> dict[str, list[float]]:
             for place, one in enumerate(rows)
         ]
     )
+    steep = np.array([float(one.items > prediction.STEEP * one.d_model) for one in rows])
     law = np.log([one.d_model for one in rows]) + np.log(1 - np.sqrt(1 - shares))
     low = np.log([max(one.low, 1e-9) for one in rows]) - law
     high = np.log([one.high for one in rows]) - law
@@ -131,7 +132,7 @@ def regression(rows: Sequence[Threshold]) -> dict[str, list[float]]:
 
     def loss(given: np.ndarray) -> tuple[float, np.ndarray]:
         """The negative logarithm of the likelihood, and its gradient."""
-        slopes, spread = given[:-2], np.exp(given[-2] + given[-1] * shares)
+        slopes, spread = given[:-3], np.exp(given[-3] + given[-2] * shares + given[-1] * steep)
         centre = known @ slopes
         above, below = (high - centre) / spread, (low - centre) / spread
         chance = (1 - STRAY) * (norm.cdf(above) - norm.cdf(below)) + STRAY * STRAY_DENSITY
@@ -139,10 +140,11 @@ def regression(rows: Sequence[Threshold]) -> dict[str, list[float]]:
         by_centre = each * (norm.pdf(above) - norm.pdf(below)) / spread
         ends = [norm.pdf(end) * np.where(np.isfinite(end), end, 0.0) for end in (above, below)]
         by_spread = each * (ends[0] - ends[1])
-        gradient = [*(known.T @ by_centre + 2 * RIDGE * slopes), by_spread.sum(), (by_spread * shares).sum()]
+        spreads = [(by_spread * part).sum() for part in (1.0, shares, steep)]
+        gradient = [*(known.T @ by_centre + 2 * RIDGE * slopes), *spreads]
         return float(-(weight * np.log(chance)).sum() + RIDGE * (slopes**2).sum()), np.array(gradient)
 
     middle = np.where(np.isfinite(high), high - 0.1, low + 0.1)
-    first = np.append(np.linalg.lstsq(known, middle, rcond=None)[0], [math.log(FIRST_SPREAD), 0.0])
+    first = np.append(np.linalg.lstsq(known, middle, rcond=None)[0], [math.log(FIRST_SPREAD), 0.0, 0.0])
     best = minimize(loss, first, jac=True, method="L-BFGS-B", options={"maxiter": 3000, "ftol": 1e-13}).x
-    return {"WEIGHTS": np.linalg.solve(scale, best[:-2]).tolist(), "SPREAD": best[-2:].tolist()}
+    return {"WEIGHTS": np.linalg.solve(scale, best[:-3]).tolist(), "SPREAD": best[-3:].tolist()}

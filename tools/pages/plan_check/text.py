@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from manyheads.planning import prediction
 from tools.pages.rows import Row, Tables, fill, machine_text, table
 
-CHECKS = {1: 20261116, 2: 20261117, 3: 20261118, 4: 20261119}  # seeds; the last check is that of the present advice
+CHECKS = {1: 20261116, 2: 20261117, 3: 20261118, 4: 20261119, 5: 20261120}  # seeds; the last: the present advice
 TABLES = (*(f"plan-check-{number}" for number in CHECKS), "plan-check-machine")
 SEEDS = range(3)
 HEADS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96)
 LAW_LIMIT = 1.6  # head counts for which the law asks for more than 1.6 times its least D_K are not measured
 SECONDS = 900.0  # time limit of the search for one problem's D_K*
 TARGET_F1 = 0.99
-LARGEST_RATIO = 1.35  # the recommended key budget must not exceed 1.35 times the measured one
+LARGEST_RATIO = prediction.WASTEFUL  # the recommended key budget must not exceed 1.35 times the measured one
 CHECK_COUNT = 60
-GOALS = {1: 54, 2: 54, 3: 54, 4: 57}  # problems of each check at which the advice should hold
+GOALS = {1: 54, 2: 54, 3: 54, 4: 57, 5: 57}  # problems of each check at which the advice should hold
 COLUMNS = (
     *("predicted", "heads", "key_width", "key_budget", "f1"),
     *("seeds", "measured", "measured_heads", "complete", "runs", "ratio", "held"),
@@ -29,6 +29,7 @@ def page(tables: Tables) -> str:
         "seeds": len(SEEDS),
         "target": TARGET_F1,
         "largest": LARGEST_RATIO,
+        "wasteful": prediction.WASTEFUL,
         "heads": ", ".join(map(str, HEADS)),
         "law_limit": LAW_LIMIT,
         **{f"check_{number}": check_text(number, tables[f"plan-check-{number}"]) for number in CHECKS},

@@ -111,6 +111,8 @@ class FitCommand:
         provenance = self._provenance() | fitted.certificate.record()
         written = self.files.write(problem, fitted.layer, provenance)
         one_head, sentence = self._one_head(problem, fitted.layer.heads, held=fitted.certificate.holds)
+        if not fitted.certificate.holds and (self.heads, self.key_width, self.warm_start) == (None, None, None):
+            sentence = ["the laws predicted this shape: --smallest searches for one that can be certified", *sentence]
         profiles = _profiles(problem, map)
         return Answer(
             facts={

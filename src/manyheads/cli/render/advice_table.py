@@ -150,15 +150,15 @@ def cost_rows(shape: Shape, cost: LayerCost) -> list[tuple[str, str]]:
 
 def shown_architectures(architectures: Sequence[Architecture]) -> list[RenderableType]:
     """Every known model, with the shape of its layers."""
-    table = Table(box=None, padding=(0, 2, 0, 0))
+    table = Table(box=None, padding=(0, 1, 0, 0))
     table.add_column("model", no_wrap=True)
-    for name in ("layers", "d_model", "heads", "key heads", "key width", "latent", "cached", "vocabulary"):
-        table.add_column(name, justify="right")
+    for name in ("layers", "d_model", "heads", "key heads", "key width", "latent", "cached", "tokens"):
+        table.add_column(name, justify="right", no_wrap=" " not in name)
     for model in architectures:
         shape = model.shape
         groups = "" if shape.latent else str(shape.groups)
         numbers = (model.layers, shape.d_model, shape.heads, groups, shape.key_width, shape.latent or "")
-        table.add_row(model.name, *map(str, numbers), f"{shape.key_budget:,}", f"{model.vocabulary:,}")
+        table.add_row(model.name, *map(str, numbers), f"{shape.key_budget:,}", f"{model.vocabulary or 0:,}")
     return [table]
 
 

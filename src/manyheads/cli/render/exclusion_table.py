@@ -62,8 +62,10 @@ def beside(problem: Problem, rule: Rule, given: Mapping[str, object]) -> tuple[d
     Returns:
         The facts, None where the question was not asked; and one sentence with the command that goes on from here.
     """
-    options = [(f"--{name.replace('_', '-')}", str(value)) for name, value in given.items() if value is not None]
-    words = ["manyheads", "exclude", *(word for option in options for word in option)]
+    words = ["manyheads", "exclude"]
+    for name, value in given.items():
+        if value is not None and value is not False:  # a flag that was not given is not repeated
+            words += [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]
     command = shlex.join([*words, "--rule", str(rule)] if rule is SUM else words)
     if problem.items > CHEAP_ITEMS:
         return None, f"{subject(rule)}: `{command}` says whether it is possible"
