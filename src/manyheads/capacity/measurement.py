@@ -190,7 +190,9 @@ def measure_protocol(task: Task, *, rule: Rule = MAX, goal: Goal | None = None, 
     return Protocol(steps=limit, stop_above=1.0 if goal is not None and goal.exact else Protocol.stop_above)
 
 
-def predictions(task: Task, heads: Sequence[int], shared: Mapping[int, int | None]) -> tuple[dict[int, int], int]:
+def predictions(
+    task: Task, heads: Sequence[int], shared: Mapping[int, int | None] | None = None
+) -> tuple[dict[int, int], int]:
     """The key width to start from for each head count, and the largest size worth trying.
 
     Args:
@@ -198,6 +200,7 @@ def predictions(task: Task, heads: Sequence[int], shared: Mapping[int, int | Non
         heads: The head counts.
         shared: The number of key heads for each of them; None: as many as heads.
     """
+    shared = shared or {}
     items, relations, d_model = task.items, task.relations, task.d_model
     paper = float(paper_key_budget(items=items, relations=relations, d_model=d_model, slope=task.slope))
     widths = {
