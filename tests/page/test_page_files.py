@@ -30,6 +30,7 @@ def packed(content: bytes) -> str:
 GOOD = {
     "numbers": b"0,1\n1,2\n2,0\n",
     "heading of numbers": b"from,to\n0,1\n1,0\n",
+    "words before numbers": b"alpha,beta\n0,1\n",
     "names": "France,Paris\nItalien,Rom\nÖsterreich,Wien\n".encode(),
     "heading": b"country,capital\nFrance,Paris\nItaly,Rome\n",
     "no heading": b"cat,chat\ndog,chien\ncow,vache\n",
