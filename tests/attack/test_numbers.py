@@ -88,6 +88,7 @@ REFUSED_BEFORE_ALLOCATION = {
     "contexts of a run": "train --graph permutation:32 --embedding gaussian:16 --heads 1 --key-width 2"
     " --test-contexts 1000000000",
     "fit": "fit --graph permutation:64 --embedding gaussian:16 --heads 1024 --key-width 100000",
+    "retrieval": "retrieve --error 1 --context-length 2147483647",
 }
 
 
