@@ -203,7 +203,8 @@ def native_settings(**changes: int) -> Settings:
     ("name", "most"),
     [
         ("d_model", WIDTH.most), ("heads", BUDGET.most // 2), ("key_heads", 1), ("key_width", BUDGET.most),
-        ("context", CONTEXT.most), ("steps", STEPS.most), ("validate_every", STEPS.most), ("validation_contexts", CONTEXTS.most),
+        ("context", CONTEXT.most), ("steps", STEPS.most),
+        ("validate_every", STEPS.most), ("validation_contexts", CONTEXTS.most),
         ("test_contexts", CONTEXTS.most), ("patience", CONTEXTS.most),
     ],
 )  # fmt: skip
