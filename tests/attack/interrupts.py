@@ -121,7 +121,7 @@ def start(name: str, directory: Path) -> subprocess.Popen[str]:
 
 
 def _heed_ctrl_c() -> None:
-    """A shell starts background work, such as this attack, with SIGINT ignored, and manyheads then leaves it ignored."""
+    """End the ignoring of SIGINT: a shell starts background work with it, and manyheads leaves it so."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
