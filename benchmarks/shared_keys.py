@@ -2,8 +2,8 @@
 
 Run alone: python benchmarks/shared_keys.py
 
-Times are CPU times of one thread, in slices that take turns, so that other work on the machine hits all shapes alike. The
-ratio of a round is that of the shortest slices; the table shows the median over the rounds, with its range.
+Times are CPU times of one thread, in slices that take turns, so that other work on the machine hits all shapes alike.
+The ratio of a round is that of the shortest slices; the table shows the median over the rounds, with its range.
 """
 
 from __future__ import annotations

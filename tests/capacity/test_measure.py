@@ -28,6 +28,7 @@ from manyheads.capacity import (
 )
 from manyheads.capacity.measurement import dividing_heads, predictions
 from manyheads.capacity.search import MOST_WANTED, Search
+from manyheads.capacity.store_summary import known_points
 from manyheads.layer.rules import MAX, SOFTMAX, Rule
 from manyheads.sweep import LayerTrainer, Store, sweep, threads
 from manyheads.training import step_limit
@@ -283,8 +284,18 @@ def test_shared_keys_are_measured_by_their_weights(store: Store) -> None:
     own = measure(task, heads=[4], **how)
     assert own.threshold == measure(task, heads=[4], key_heads=4, **how).threshold
     assert all(point.key_heads is None for point in own.curve)
-    # runs of 4 heads that share keys are in the same store
-    assert own.threshold == measure(task, heads=[4], **how | {"store": None}).threshold
+
+
+def test_stored_runs_with_another_number_of_key_heads_are_other_points(store: Store) -> None:
+    own = changed(LIKE, heads=4, key_width=2)
+    runs = {None: own, 2: changed(own, key_heads=2), 1: changed(own, key_heads=1)}
+    scores = {record.id: record.score("micro_f1") for record in sweep(list(runs.values()), store)}
+    assert len(set(scores.values())) == 3
+    for key_heads, run in runs.items():
+        search = Search({4: 1}, (0,), 0.95, 8, widest=8, key_heads={4: key_heads}.get)
+        (point,) = known_points(store, search, run.fields, "native", GOAL)
+        assert point.scores == ((0, scores[run.id]),)
+        assert point.key_heads == key_heads
 
 
 def test_head_counts_that_cannot_share_are_refused_or_left_out() -> None:

@@ -42,8 +42,7 @@ def test_sharing_keys_costs_few_weights() -> None:
 
 
 def test_a_measurement_is_stored_and_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trained, "SIZES", ((16, 8),))
-    monkeypatch.setattr(trained, "HEADS", {1: (2,)})
+    monkeypatch.setattr(trained, "HEADS", {(16, 8, 1): (2,)})
     monkeypatch.setattr(trained, "SEEDS", 1)
     for module in (trained, page_rows):
         monkeypatch.setattr(module, "DATA", tmp_path)

@@ -114,6 +114,9 @@ class Search:
         Args:
             heads: h.
             width: d_k.
+
+        Returns:
+            The size, in units of 2·d_model weights.
         """
         return (heads + (self.key_heads(heads) or heads)) / 2 * width
 

@@ -245,8 +245,8 @@ def _inverse_gram(
         inverse = np.linalg.inv(gram)
     except np.linalg.LinAlgError:
         return gram, np.inf, np.full(items, np.inf)
-    rho = norm(np.eye(d_model) - inverse @ gram) + gamma(d_model + 2) * norm(np.abs(inverse) @ np.abs(gram))
-    rho = float((rho + gamma(items) * norm(inverse) * norm(size.T @ size)) * up)
+    rest = norm(np.eye(d_model) - inverse @ gram) + gamma(d_model + 2) * norm(np.abs(inverse) @ np.abs(gram))
+    rho = float((rest + gamma(items) * norm(inverse) * norm(size.T @ size)) * up)
     if not rho < 0.5:
         return inverse, np.inf, np.full(items, np.inf)
     lengths = norm(x @ inverse.T, axis=1) + gamma(d_model) * norm(size @ np.abs(inverse).T, axis=1)

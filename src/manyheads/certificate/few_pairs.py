@@ -127,7 +127,7 @@ def one_item(problem: Problem) -> Float64[ndarray, "items items"] | None:
     """
     items, related = problem.items, problem.graph.adjacency()
     degrees = np.concatenate([related.sum(axis=0), related.sum(axis=1)])  # columns, then rows
-    shares = constraint_share(np.clip(degrees, 0.5, items - 0.5) / items)
+    shares = np.asarray(constraint_share(np.clip(degrees, 0.5, items - 0.5) / items))
     left, strengths, _ = np.linalg.svd(np.column_stack([problem.rows, np.ones(items)]), full_matrices=False)
     basis = left[:, strengths > strengths[0] * items * 2.0**-50] * math.sqrt(items)
     for place in np.argsort(-shares, kind="stable")[:HUBS].tolist():

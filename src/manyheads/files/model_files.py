@@ -138,7 +138,7 @@ def read_model_weights(path: str | Path, architecture: Architecture) -> ModelWei
 def _architecture(path: Path, *, name: str, **numbers: Any) -> Architecture:
     """The architecture of these numbers, which must be those of a model that can exist."""
     for field, largest in LARGEST.items():
-        if numbers.get(field, 0) > largest:
+        if (numbers.get(field) or 0) > largest:
             given = _short(numbers[field])
             raise InputError(f"{path} says that its {field} is {given}, but no model has more than {largest:,}")
     if numbers["heads"] * numbers["key_width"] > LARGEST_BUDGET:

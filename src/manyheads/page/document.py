@@ -14,7 +14,7 @@ from importlib.metadata import version
 from importlib.resources import files
 
 from manyheads.certificate import certify
-from manyheads.errors import InputError, require_type
+from manyheads.errors import InputError
 from manyheads.files.graph_files import pack_graph
 from manyheads.files.layer_files import pack_layer
 from manyheads.layer.layer import Layer
@@ -76,7 +76,6 @@ def layer_page(
     Raises:
         InputError: There are more than 2,000 items or 40 MB, or the rows do not go with the layer or the graph.
     """
-    require_type(layer, Layer, "the layer of the page")
     if graph is None and layer.labels is not None and len(layer.labels) != embedding.items and embedding.names:
         embedding = embedding.select(layer.labels)
     if embedding.items > MOST_ITEMS:

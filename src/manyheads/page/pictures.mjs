@@ -51,7 +51,7 @@ function markPath(kind, x, y, r = 4.5) {
  */
 export function drawCurves(place, { series, laws = [], x, y, label, lines = true }) {
   const width = Math.max(280, Math.min(900, place.clientWidth)); // so that text has its own size on every screen
-  const [height, left, bottom, top, right] = [width < 480 ? 240 : 320, 52, 42, 14, 14];
+  const [height, left, bottom, top, right] = [width < 480 ? 240 : 320, 52, 42, 14, 26];
   const part = (axis) => {
     const on = axis.log ? Math.log : (number) => number;
     return (value) => (on(value) - on(axis.low)) / (on(axis.high) - on(axis.low) || 1);

@@ -118,7 +118,7 @@ def panel_search(
 
 @cache  # a search is followed many times
 def _starts(like: Run, heads: tuple[int, ...]) -> dict[int, int]:
-    return predictions(like.task, heads, {})[0]
+    return predictions(like.task, heads)[0]
 
 
 @cache

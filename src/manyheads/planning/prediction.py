@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import TypedDict
 
 import numpy as np
 from jaxtyping import Float64, Int64
 from numpy import ndarray
-from scipy.stats import norm
 
 from manyheads.bounds import freedom_needed
 from manyheads.errors import InputError
@@ -34,7 +34,8 @@ SPREAD = (-3.111, 1.39, 0.271)
 RESERVES = np.linspace(0.6, 2.6, 21)  # standard deviations above the prediction; the best of them is recommended
 WASTEFUL = 1.35  # a recommended key budget above this multiple of D_K* is too large
 DOUBT = 1.3  # times the spread, where it is asked whether the chosen width is enough: single runs fail by chance
-CHANCES = norm.ppf((np.arange(60) + 0.5) / 60)  # errors of the prediction that are equally likely, in spreads
+# errors of the prediction that are equally likely, in spreads
+CHANCES = np.array([NormalDist().inv_cdf((number + 0.5) / 60) for number in range(60)])
 COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96)  # head counts among which D_K* is looked for
 SHARES = (0.02, 0.97)  # range of the shares in calibration
 FULLEST = 0.7  # with a larger share the key width varies too much to be recommended

@@ -36,6 +36,7 @@ def draw_prices(points: Sequence[Row]) -> Figure:
         figure, ((weights, cached),) = panels(1, 2)
         figure.set_size_inches(9.4, 3.9)
         names = [name for name in KINDS if name != OWN]
+        top = 1.08 * max(1.4, *(price for values in prices(points, "weights").values() for price in values))
         for axis, name, title in (
             (weights, "weights", "weights needed, own keys = 1"),
             (cached, "cached", "numbers to cache, own keys = 1"),
@@ -51,12 +52,13 @@ def draw_prices(points: Sequence[Row]) -> Figure:
                 middle = (values[(len(values) - 1) // 2] + values[len(values) // 2]) / 2
                 axis.hlines(middle, place - 0.3, place + 0.3, color=colour, linewidth=2.4)
                 axis.annotate(
-                    f"{middle:.2f}", (place + 0.33, middle), va="center", ha="left", fontsize=10, color=colour
-                )
+                    f"{middle:.2f}", (place + 0.32, middle), xytext=(0, 3), textcoords="offset points", va="bottom",
+                    ha="center", fontsize=10, fontweight="bold", color=colour, zorder=4,
+                )  # fmt: skip
             axis.axhline(1.0, color=GREY, linestyle="--", linewidth=1.2)
             axis.set(
                 title=title,
-                ylim=(0, max(1.5, 1.08 * max(max(values) for values in found.values()))),
+                ylim=(0, top),
                 xlim=(-0.6, len(names) - 0.2),
             )
             axis.set_xticks(
