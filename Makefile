@@ -81,12 +81,14 @@ reference: $(VENV)/.dev ## write docs/reference/commands.md and docs/reference/a
 docs: $(VENV)/.dev ## run the tutorials and build the documentation site into docs/_build/html; a warning is an error
 	$(BIN)/python -m sphinx -q -c docs -b html -d docs/_build/doctrees -n -W --keep-going . docs/_build/html
 
-page: $(VENV)/.dev ## compile the engine for browsers, src/manyheads/page/engine.wasm; the first time some minutes
+page: $(VENV)/.dev ## compile the engine for browsers and shorten the paper's rows, into src/manyheads/page; the first time some minutes
 	$(BIN)/python -m tools.wasm
+	$(BIN)/python -m tools.page_rows
 
-test-page: $(VENV)/.dev ## the page in a browser (chromium), and that its engine is what the sources give
+test-page: $(VENV)/.dev ## the page in a browser (chromium), and that its engine and its rows are what the sources give
 	$(BIN)/python -m tools.wasm --check
-	$(BIN)/python -m pytest -n 0 tests/page/browser_checks.py
+	$(BIN)/python -m tools.page_rows --check
+	$(BIN)/python -m pytest -n 0 tests/page/browser_*.py
 
 pages: $(VENV)/.dev ## write the result pages of docs/ again from their rows, and see that the text is the same
 	$(BIN)/python -m tools.pages

@@ -2,7 +2,8 @@
 
     python examples/demo.py [DIRECTORY]
 
-leaves two pictures, the certified layer, its graph, its embedding and every result in DIRECTORY (demo-output).
+leaves two pictures, the certified layer, its graph, its embedding, every result, and a page for the browser in
+DIRECTORY (demo-output).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from manyheads.drawing.capacity import draw_capacity
 from manyheads.drawing.layer_pictures import Scores, draw_scores
 from manyheads.drawing.style import pack_picture
 from manyheads.files import pack_embedding, pack_graph, pack_layer, write_together
+from manyheads.page import explore_page
 from manyheads.sweep import Record, Store
 from manyheads.training import Outcome, Run, Task
 from manyheads.training.data import training_data
@@ -56,9 +58,11 @@ def main(directory: Path) -> None:
     )
     files = result_files(directory, found, whole[0], refuted)
     files |= pack_picture(draw_capacity(capacity), directory / "capacity")
+    files[directory / "explore.html"] = explore_page().encode()
     write_together(files, force=True)
     print(f"The curves: {directory / 'capacity.png'}. Certify the layer yourself:\n  cd {directory}")
     print("  manyheads certify layer.safetensors --graph graph.csv --embedding embedding.npy")
+    print(f"Train layers yourself: open {directory / 'explore.html'} in a browser.")
 
 
 def tell_capacity(capacity: Capacity) -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 ENGINE = ROOT / "src/manyheads/page/engine.wasm"
 RECORD = ENGINE.with_suffix(".json")
-COMPILED = ("page/page.cpp", "engine/train_float.cpp")
+COMPILED = ("page/page.cpp", "engine/train_float.cpp", "engine/product.cpp", "fitting/fitting_float.cpp")
 OPTIONS = (
     "-target", "wasm32-wasi", "-mcpu=generic+simd128+bulk_memory", "-mexec-model=reactor", "-std=gnu++20", "-O3",
     "-ffp-contract=off", "-fno-exceptions", "-fno-rtti", "-DNDEBUG", "-I.", "-s",
@@ -27,9 +27,16 @@ OPTIONS = (
 
 
 def sources() -> list[Path]:
-    """The files that the engine for browsers is compiled from: those of page/ and all headers of engine/."""
+    """The files that the engine for browsers is compiled from: those of page/, all headers of engine/, fitting/."""
     native = ROOT / "native"
-    return sorted({*native.glob("page/*.*pp"), *native.glob("engine/*.hpp"), *(native / name for name in COMPILED)})
+    return sorted(
+        {
+            *native.glob("page/*.*pp"),
+            *native.glob("engine/*.hpp"),
+            *native.glob("fitting/*.hpp"),
+            *(native / name for name in COMPILED),
+        }
+    )
 
 
 def fingerprint() -> str:

@@ -1,5 +1,18 @@
-// Work that is divided among threads. An exception on any thread reaches the caller.
+// Work that is divided among threads. An exception on any thread reaches the caller. The build for browsers has neither
+// threads nor exceptions: there the parts follow one another.
 #pragma once
+
+#if defined(__wasm__)
+
+namespace manyheads {
+
+template <class Body> void on_threads(int count, Body &&body) {
+    for (int n = 0; n < count; ++n) body(n);
+}
+
+}  // namespace manyheads
+
+#else
 
 #include <exception>
 #include <stdexcept>
@@ -50,3 +63,5 @@ template <class Body, class Start> void on_threads(int count, Body &&body, Start
 template <class Body> void on_threads(int count, Body &&body) { on_threads(count, body, start_thread); }
 
 }  // namespace manyheads
+
+#endif

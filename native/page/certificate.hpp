@@ -22,19 +22,28 @@ struct Evidence {
 // γ_n = nu/(1 − nu): the relative error of a sum of n products.
 inline double gamma(double terms) { return terms * 0x1p-53 / (1 - terms * 0x1p-53); }
 
-// Queries or keys of all items, and bounds on their distances from the exact ones.
-struct Side {
-    std::vector<double> vectors, norms, errors;  // (heads, items, key_width), (heads, items), (heads, items)
+// The sizes of a layer and its items. Head k of h reads key head k·g/h of g.
+struct LayerSizes {
+    int items, d_model, heads, key_heads, key_width;
+    int key_head(int head) const { return static_cast<int>(std::int64_t(head) * key_heads / heads); }
+};
 
-    Side(const double *weights, const float *rows, int items, int d_model, int heads, int key_width)
-        : vectors(std::size_t(heads) * items * key_width), norms(std::size_t(heads) * items), errors(std::size_t(heads) * items) {
+// Queries or keys of all items, and bounds on their distances from the exact ones. Vectors are stored as (heads, key_width,
+// items), so that the scores of one source with all targets are computed side by side.
+struct Side {
+    std::vector<double> vectors, norms, errors;  // norms and errors: (heads, items)
+
+    Side(const double *weights, const float *rows, int heads, const LayerSizes &sizes)
+        : vectors(std::size_t(heads) * sizes.items * sizes.key_width), norms(std::size_t(heads) * sizes.items),
+          errors(std::size_t(heads) * sizes.items) {
+        const int items = sizes.items, d_model = sizes.d_model, key_width = sizes.key_width;
         float largest = 0;
         for (std::size_t i = 0; i < std::size_t(items) * d_model; ++i) largest = std::max(largest, std::fabs(rows[i]));
         const double lost = 2 * (d_model + key_width) * std::numeric_limits<double>::min() * (2 + double(largest));
+        std::vector<double> vector(key_width), size(key_width);
         for (int k = 0; k < heads; ++k)
             for (int i = 0; i < items; ++i) {
-                double *const vector = vectors.data() + (std::size_t(k) * items + i) * key_width;
-                std::vector<double> size(key_width, 0.0);
+                std::fill(vector.begin(), vector.end(), 0.0), std::fill(size.begin(), size.end(), 0.0);
                 for (int d = 0; d < d_model; ++d) {
                     const double x = rows[std::size_t(i) * d_model + d];
                     const double *const w = weights + (std::size_t(k) * d_model + d) * key_width;
@@ -42,6 +51,7 @@ struct Side {
                 }
                 double norm = 0, error = 0;
                 for (int j = 0; j < key_width; ++j) {
+                    vectors[(std::size_t(k) * key_width + j) * items + i] = vector[j];
                     norm = std::hypot(norm, vector[j]);
                     error = std::hypot(error, gamma(d_model) * size[j] + lost);
                 }
@@ -53,37 +63,45 @@ struct Side {
 
 class Certifier {
 public:
-    Certifier(const double *query, const double *key, const float *rows, int items, int d_model, int heads, int key_width)
-        : items_(items), d_model_(d_model), heads_(heads), key_width_(key_width), query_(query, rows, items, d_model, heads, key_width),
-          key_(key, rows, items, d_model, heads, key_width) {}
+    Certifier(const double *query, const double *key, const float *rows, const LayerSizes &sizes)
+        : sizes_(sizes), query_(query, rows, sizes.heads, sizes), key_(key, rows, sizes.key_heads, sizes) {}
 
-    double head_score(int head, int source, int target) const {
-        const double *const q = query_.vectors.data() + (std::size_t(head) * items_ + source) * key_width_;
-        const double *const k = key_.vectors.data() + (std::size_t(head) * items_ + target) * key_width_;
-        double sum = 0;
-        for (int j = 0; j < key_width_; ++j) sum += q[j] * k[j];
-        return sum;
+    const LayerSizes &sizes() const { return sizes_; }
+
+    // Writes the scores that a head gives to a source with every item.
+    void score_row(int head, int source, double *scores) const {
+        const int items = sizes_.items, key_width = sizes_.key_width;
+        std::fill_n(scores, items, 0.0);
+        for (int j = 0; j < key_width; ++j) {
+            const double q = query_.vectors[(std::size_t(head) * key_width + j) * items + source];
+            const double *const k = key_.vectors.data() + (std::size_t(sizes_.key_head(head)) * key_width + j) * items;
+            for (int i = 0; i < items; ++i) scores[i] += q * k[i];
+        }
     }
 
     // Examines all pairs; `scores` receives the largest score and `winners` the head that has it, both (items, items).
     Evidence examine(const Relations &relations, double threshold, double *scores, std::int32_t *winners) const {
         constexpr double FAR = std::numeric_limits<double>::infinity();
+        const int items = sizes_.items;
         Evidence e{.low = -FAR, .high = FAR, .rounding = 0};
         double remaining = FAR, excess = -FAR, tightest_bound = 0, tightest_distance = 0, worst_bound = 0;
-        std::vector<char> related(items_);
-        for (int i = 0; i < items_; ++i) {
+        std::vector<char> related(items);
+        std::vector<double> other(items), bounds(items);
+        for (int i = 0; i < items; ++i) {
+            double *const row = scores + std::size_t(i) * items;
+            std::int32_t *const winner = winners + std::size_t(i) * items;
             std::fill(related.begin(), related.end(), 0);
             for (auto t = relations.begin(i); t != relations.end(i); ++t) related[*t] = 1;
-            for (int j = 0; j < items_; ++j) {
-                double score = head_score(0, i, j), bound = error(0, i, j);
-                int winner = 0;
-                for (int k = 1; k < heads_; ++k) {
-                    const double other = head_score(k, i, j);
-                    if (other > score) score = other, winner = k;
-                    bound = std::max(bound, error(k, i, j));
-                }
-                scores[std::size_t(i) * items_ + j] = score;
-                winners[std::size_t(i) * items_ + j] = winner;
+            std::fill(bounds.begin(), bounds.end(), 0.0);
+            score_row(0, i, row), raise_bounds(0, i, bounds.data());
+            std::fill_n(winner, items, 0);
+            for (int k = 1; k < sizes_.heads; ++k) {
+                score_row(k, i, other.data()), raise_bounds(k, i, bounds.data());
+                for (int j = 0; j < items; ++j)
+                    if (other[j] > row[j]) row[j] = other[j], winner[j] = k;
+            }
+            for (int j = 0; j < items; ++j) {
+                const double score = row[j], bound = bounds[j];
                 if (related[j]) e.high = std::min(e.high, score);
                 else e.low = std::max(e.low, score);
                 const double distance = related[j] ? score - threshold : threshold - score;
@@ -106,15 +124,18 @@ public:
 
 private:
     // |fl(q̂·k̂) − q̂·k̂| ≤ γ·a·b, |q̂·k̂ − q·k| ≤ |q̂·(k̂ − k)| + |(q̂ − q)·k|; γ_(d_k + h) leaves room for the joining of h heads
-    double error(int head, int source, int target) const {
-        const std::size_t s = std::size_t(head) * items_ + source, t = std::size_t(head) * items_ + target;
-        const double a = query_.norms[s], alpha = query_.errors[s], b = key_.norms[t], beta = key_.errors[t];
-        const double slack = 1 + gamma(4.0 * (d_model_ + key_width_) + 64);
-        return (gamma(key_width_ + heads_) * a * b + a * beta + alpha * (b + beta)) * slack +
-               (key_width_ + 8) * std::numeric_limits<double>::denorm_min();
+    void raise_bounds(int head, int source, double *bounds) const {
+        const std::size_t s = std::size_t(head) * sizes_.items + source, t = std::size_t(sizes_.key_head(head)) * sizes_.items;
+        const double a = query_.norms[s], alpha = query_.errors[s];
+        const double slack = 1 + gamma(4.0 * (sizes_.d_model + sizes_.key_width) + 64), part = gamma(sizes_.key_width + sizes_.heads);
+        const double least = (sizes_.key_width + 8) * std::numeric_limits<double>::denorm_min();
+        for (int i = 0; i < sizes_.items; ++i) {
+            const double b = key_.norms[t + i], beta = key_.errors[t + i];
+            bounds[i] = std::max(bounds[i], (part * a * b + a * beta + alpha * (b + beta)) * slack + least);
+        }
     }
 
-    int items_, d_model_, heads_, key_width_;
+    LayerSizes sizes_;
     Side query_, key_;
 };
 

@@ -8,6 +8,7 @@
 #include "certificate.hpp"
 #include "draws.hpp"
 #include "engine/engine.hpp"
+#include "fitting/fitting.hpp"
 
 using namespace manyheads;
 
@@ -15,6 +16,8 @@ namespace {
 
 std::unique_ptr<Engine> engine;
 std::unique_ptr<Certifier> certifier;
+std::unique_ptr<Fitting<float>> fitting;
+double fit_threshold;
 Report report;
 
 Relations relations_of(const std::int32_t *starts, const std::int32_t *targets, int items) {
@@ -53,8 +56,7 @@ void begin(const double *numbers, std::uint64_t context_key, const std::int32_t 
     const auto count = [&next] { return static_cast<int>(next()); };
     const auto steps = [&next] { return static_cast<std::int64_t>(next()); };
     Settings s;
-    s.items = count(), s.d_model = count(), s.heads = count(), s.key_width = count(), s.context = count();
-    s.key_heads = s.heads;
+    s.items = count(), s.d_model = count(), s.heads = count(), s.key_heads = count(), s.key_width = count(), s.context = count();
     s.softmax = next() != 0, s.balanced = next() != 0;
     s.positive_weight = next(), s.target_rate = next(), s.sharpness = next();
     s.learning_rate = next(), s.weight_decay = next(), s.beta1 = next(), s.beta2 = next(), s.epsilon = next();
@@ -91,16 +93,53 @@ EXPORTED(result) void result(double *numbers) {
     std::copy(std::begin(values), std::end(values), numbers);
 }
 
-// Certifies a layer under the rule max. Writes low, high, rounding, missed, false pairs, open pairs, source, target.
+// Opens a layer. `sizes` are items, d_model, heads, key heads and key width.
+EXPORTED(open_layer) void open_layer(const int *sizes, const double *query, const double *key, const float *rows) {
+    certifier.reset();
+    certifier = std::make_unique<Certifier>(query, key, rows, LayerSizes{sizes[0], sizes[1], sizes[2], sizes[3], sizes[4]});
+}
+
+// Certifies the open layer under the rule max. Writes low, high, rounding, missed, false pairs, open pairs, source, target.
 EXPORTED(certify)
-void certify(const int *sizes, const double *query, const double *key, double threshold, const std::int32_t *starts,
-             const std::int32_t *targets, const float *rows, double *scores, std::int32_t *winners, double *numbers) {
-    certifier = std::make_unique<Certifier>(query, key, rows, sizes[0], sizes[1], sizes[2], sizes[3]);
-    const Evidence e = certifier->examine(relations_of(starts, targets, sizes[0]), threshold, scores, winners);
+void certify(double threshold, const std::int32_t *starts, const std::int32_t *targets, double *scores, std::int32_t *winners,
+             double *numbers) {
+    const Evidence e = certifier->examine(relations_of(starts, targets, certifier->sizes().items), threshold, scores, winners);
     const double values[] = {
         e.low, e.high, e.rounding, double(e.missed), double(e.false_pairs), double(e.open_pairs), double(e.source), double(e.target)};
     std::copy(std::begin(values), std::end(values), numbers);
 }
 
-// The score that a head of the layer certified last gives to a pair.
-EXPORTED(head_score) double head_score(int head, int source, int target) { return certifier->head_score(head, source, target); }
+// Writes the scores that a head of the open layer gives to a source with every item.
+EXPORTED(score_row) void score_row(int head, int source, double *scores) { certifier->score_row(head, source, scores); }
+
+// Begins a fit under the rule max. `sizes` are as for open_layer.
+EXPORTED(begin_fit)
+void begin_fit(const int *sizes, const std::int32_t *starts, const std::int32_t *targets, const float *rows) {
+    fitting.reset();
+    fitting = std::make_unique<Fitting<float>>(relations_of(starts, targets, sizes[0]), rows, sizes[1], sizes[2], sizes[3], sizes[4], 1);
+}
+
+EXPORTED(set_fit) void set_fit(const double *query, const double *key, double threshold) {
+    fitting->set(query, 0), fitting->set(key, 1), fitting->forget();
+    fit_threshold = threshold;
+}
+
+EXPORTED(get_fit) double get_fit(double *query, double *key) {
+    fitting->get(query, 0), fitting->get(key, 1);
+    return fit_threshold;
+}
+
+// Takes steps at the given rates, with Adam's betas and the weight of a relation (`options`). Writes the number of steps, and
+// loss, low, high, missed and false pairs of the last survey. Without rates, it surveys all pairs.
+EXPORTED(burst_fit) void burst_fit(const double *rates, int count, const double *options, int until_open, double *numbers) {
+    Burst burst;
+    if (count) {
+        const Course course{{rates, rates + count}, options[0], options[1], options[2], 0, 1, HUGE_VAL, until_open != 0};
+        burst = fitting->burst(course, fit_threshold, [] {});
+    } else {
+        burst.finding = fitting->look({-HUGE_VAL, fit_threshold - 1, fit_threshold + 1, fit_threshold, options[2]}, 1);
+    }
+    const Finding &f = burst.finding;
+    const double values[] = {double(burst.steps), f.loss, f.low, f.high, double(f.missed), double(f.false_pairs)};
+    std::copy(std::begin(values), std::end(values), numbers);
+}

@@ -47,8 +47,10 @@ def path_of(value: object) -> Path:
         The path.
 
     Raises:
-        InputError: The value is neither.
+        InputError: The value is neither, or it has a NUL character, which no file system takes.
     """
     if not isinstance(value, (str, os.PathLike)):
         raise InputError(f"the name of a file is text or a Path, not {type(value).__name__}")
+    if "\0" in str(value):
+        raise InputError(f"the name of a file has no NUL character, but this one has: {value}")
     return Path(value)

@@ -6,8 +6,9 @@ Four families take turns. `pairwise` (max, sum): every score in exact fractions.
 eight items in extended precision. `PyTorch`: the exported module in float32 and bfloat16, with its sums in other
 orders. `proof`: tools/check_proof.py against certify, on layers that are right and on layers that are disturbed.
 Of six cases two are pairwise and two are softmax. Weights have all float types, and weights of both sides may differ
-in type. Heads can share keys. Tiles may be as small as one pair. Certify projects ordinary weights with BLAS and tiny ones in native code;
-the outcomes of `pairwise` and `softmax` say which way both sides took: `BLAS`, `native` or `mixed`.
+in type. Heads can share keys. Tiles may be as small as one pair. Certify projects ordinary weights with BLAS and tiny
+ones in native code; the outcomes of `pairwise` and `softmax` say which way both sides took: `BLAS`, `native` or
+`mixed`.
 """
 
 from __future__ import annotations

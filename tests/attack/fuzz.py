@@ -65,13 +65,16 @@ def in_header() -> tuple[bytes, Read]:
 
 
 def in_metadata() -> tuple[bytes, Read]:
-    """The metadata of a layer, with a right checksum."""
-    from attack.kinds import KEY, QUERY, _read_layer, write_layer_file
+    """The metadata of a layer with labels and a certificate, with a right checksum."""
+    from attack.kinds import _show_layer, write_certified_file
 
+    from manyheads.files import read_layer
     from manyheads.files.safetensors_files import CHECKSUM, pack_tensors
 
     path = Path("layer.safetensors")
-    write_layer_file(path)
+    path.unlink(missing_ok=True)
+    write_certified_file(path)
+    layer = read_layer(path)
     content = path.read_bytes()
     metadata = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])["__metadata__"]
     metadata.pop(CHECKSUM)
@@ -80,11 +83,11 @@ def in_metadata() -> tuple[bytes, Read]:
         try:
             fields = json.loads(text)
             path.write_bytes(
-                pack_tensors({"query": QUERY, "key": KEY}, {str(name): str(fields[name]) for name in fields})
+                pack_tensors({"query": layer.query, "key": layer.key}, {str(name): str(fields[name]) for name in fields})
             )
         except (ValueError, TypeError, IndexError, RecursionError):
             return  # this text is no metadata: nothing is read
-        _read_layer(path)
+        _show_layer(path)
 
     return json.dumps(metadata).encode(), read
 

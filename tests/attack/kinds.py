@@ -16,7 +16,7 @@ import safetensors.numpy
 from attack.mutators import mutate, mutate_json
 from support.small_models import ROWS, TEXT, write_gguf, write_model, write_tokenizer
 
-from manyheads import Graph, Layer, permutation_graph
+from manyheads import Graph, Layer, audit, permutation_graph
 from manyheads.block.block_run import BlockRun
 from manyheads.certificate import certify, described
 from manyheads.cli.commands.attend import outside_notes
@@ -48,6 +48,7 @@ LAYER = Layer(QUERY, KEY, threshold=0.1, rule="softmax")
 RUN = BlockRun(items=40, d_model=4, heads=2, key_width=3, seed=0)
 WEIGHTS = {"query": np.ones((2, 4, 3), np.float32), "rise": np.ones((4, 16), np.float32)}
 CONFIG = {"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 12, "num_attention_heads": 3, "vocab_size": 99}
+LATENT = CONFIG | {"kv_lora_rank": 8, "q_lora_rank": 6, "qk_nope_head_dim": 4, "qk_rope_head_dim": 2}
 HEADINGS = "city,country\nRome,Italy\nOslo,Norway\n"
 VOCABULARY = '{"a": 1, "the": 0, "cat": 2}'
 Damage = Callable[[bytes, np.random.Generator], bytes]
@@ -192,6 +193,11 @@ def _read_layer(path: Path) -> object:
     return read_layer(path), read_provenance(path)
 
 
+def _audit(path: Path) -> object:
+    """A model, and what an audit of it says."""
+    return read_architecture(path), str(audit(str(path)))
+
+
 def _show_layer(path: Path) -> object:
     """A layer, and what `attend`, `certify` and a notebook say about it."""
     layer = read_layer(path)
@@ -222,6 +228,7 @@ KINDS = (
     Kind("model.gguf", write_gguf, _read_gguf),
     Kind("config.json", lambda path: path.write_text(json.dumps(CONFIG)), read_architecture),
     Kind("config.json", lambda path: path.write_text(json.dumps(CONFIG)), read_architecture, damage=mutate_json),
+    Kind("config.json", lambda path: path.write_text(json.dumps(LATENT)), _audit, damage=mutate_json),
     Kind("labels.json", lambda path: path.write_text(json.dumps(LABELS)), read_labels, damage=mutate_json),
     Kind("vocabulary.json", lambda path: path.write_text(VOCABULARY), read_labels, damage=mutate_json),
     Kind("tokenizer.json", write_tokenizer, _count_tokens, damage=mutate_json),

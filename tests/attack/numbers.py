@@ -92,7 +92,7 @@ def command_cases(directory: Path) -> list[tuple[str, list[str]]]:
 
     found = []
     for name in command_names():
-        base = BASES[name].replace("layer.safetensors", str(directory / "layer")).replace("STORE", str(directory / "store"))
+        base = BASES[name].replace("STORE", str(directory / "store"))
         numeric = [
             f"{option.names[0]}={{}}"
             for option in command_options(command_class(name))
@@ -162,7 +162,10 @@ def library_cases() -> Iterator[tuple[str, Callable[[], object]]]:
         (lambda **given: mh.certify(softmax, problem, **given), {"context_length": 2}),
         (lambda **given: mh.exclude(problem, **given), {"time_limit": 1.0, "workers": 1}),
         (lambda **given: mh.fit(problem, options=brief, **given), {"heads": 2, "key_width": 2, "key_heads": 1}),
-        (lambda **given: mh.smallest(problem, options=brief, **given), {"time_limit": 0.1, "max_budget": 4, "heads": 2}),
+        (
+            lambda **given: mh.smallest(problem, options=brief, **given),
+            {"time_limit": 0.1, "max_budget": 4, "heads": 2},
+        ),
         (
             lambda **given: mh.measure(task, protocol=Protocol(steps=2), budget=Budget(runs=1), **given),
             {"heads": 1, "seeds": 1},
@@ -302,7 +305,9 @@ def run_child(count: int, *, seed: int = 0, torch: bool = False, first: int = 0)
         if done.returncode == 0:
             return json.loads(done.stdout.splitlines()[-1]), done.stderr
         case = Path(directory) / "case"
-        return {"crash": 1}, f"{case.read_text() if case.exists() else 'start'}\n{done.stderr[-3000:]}"
+        if not case.exists():  # a command fails with its ordinary words: no case was tried
+            raise RuntimeError(f"the attack does not start:\n{done.stderr[-3000:]}")
+        return {"crash": 1}, f"{case.read_text()}\n{done.stderr[-3000:]}"
 
 
 def main_script() -> int:

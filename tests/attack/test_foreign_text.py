@@ -1,4 +1,4 @@
-"""Foreign text in layer files, proofs, notebooks and the page: it is shown, not obeyed, and wrong records are refused."""
+"""Foreign text in layer files, proofs, notebooks and the page is shown, not obeyed; wrong records are refused."""
 
 from __future__ import annotations
 

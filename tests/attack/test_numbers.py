@@ -191,6 +191,7 @@ def test_an_audit_of_huge_sizes_answers_at_once(
 def native_settings(**changes: int) -> Settings:
     settings = Settings()
     sizes = {"items": 2**20, "d_model": 4, "heads": 1, "key_width": 2, "context": 4, "steps": 10, "validate_every": 5}
+    sizes["key_heads"] = 1
     counts = {"validation_contexts": 5, "test_contexts": 5, "patience": 3}
     for name, value in (sizes | counts | changes).items():
         setattr(settings, name, value)
@@ -200,7 +201,7 @@ def native_settings(**changes: int) -> Settings:
 @pytest.mark.parametrize(
     ("name", "most"),
     [
-        ("d_model", WIDTH.most), ("heads", BUDGET.most // 2), ("key_width", BUDGET.most), ("context", CONTEXT.most),
+        ("d_model", WIDTH.most), ("heads", BUDGET.most // 2), ("key_heads", 1), ("key_width", BUDGET.most), ("context", CONTEXT.most),
         ("steps", STEPS.most), ("validate_every", STEPS.most), ("validation_contexts", CONTEXTS.most),
         ("test_contexts", CONTEXTS.most), ("patience", CONTEXTS.most),
     ],

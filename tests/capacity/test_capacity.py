@@ -156,3 +156,24 @@ def test_a_head_count_that_reaches_the_goal_nearby_is_not_worse() -> None:
 
 def test_nothing_that_works_has_no_threshold() -> None:
     assert search_threshold([point(1, 4, 0.5, 0.6)], Goal()).key_budget is None
+
+
+def shared(heads: int, key_heads: int, key_width: int, *scores: float) -> Point:
+    return Point(heads, key_width, tuple(enumerate(scores)), key_heads)
+
+
+def test_where_heads_share_keys_the_smallest_layer_has_the_fewest_weights() -> None:
+    """8 heads of width 4 cache 4 numbers and have 36 rows of weights; 2 heads of width 7 cache 7 and have 21."""
+    many, few = shared(8, 1, 4, 1.0, 1.0), shared(2, 1, 7, 1.0, 1.0)
+    narrow, wide = shared(2, 1, 6, 0.9, 0.91), shared(2, 1, 8, 1.0, 1.0)
+    assert (many.key_budget, few.key_budget, many.size, few.size) == (4, 7, 18.0, 10.5)
+    for found in (threshold([many, few, narrow]), search_threshold([many, few, narrow, wide], Goal())):
+        assert (found.key_budget, found.heads, found.key_heads, found.key_width) == (7, 2, 1, 7)
+        assert (found.low, found.high) == (7, 7)
+        assert found.facts["key_heads"] == 1
+    assert "key_heads" not in threshold(BEST).facts
+
+
+def test_the_size_of_a_layer_without_shared_keys_is_its_key_budget() -> None:
+    for one in (point(3, 5, 1.0), shared(3, 3, 5, 1.0)):
+        assert (one.size, one.key_budget, one.groups) == (15, 15, 3)

@@ -7,6 +7,7 @@ import time
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,8 +26,9 @@ from manyheads.capacity import (
     stored_problems,
     threshold,
 )
-from manyheads.capacity.measurement import predictions
+from manyheads.capacity.measurement import dividing_heads, predictions
 from manyheads.capacity.search import MOST_WANTED, Search
+from manyheads.capacity.store_summary import known_points
 from manyheads.layer.rules import MAX, SOFTMAX, Rule
 from manyheads.sweep import LayerTrainer, Store, sweep, threads
 from manyheads.training import step_limit
@@ -258,3 +260,57 @@ def test_laws_are_fitted_with_both_logarithms() -> None:
     assert laws["D_K*", "m'·ln m/d_model", True].slope == pytest.approx(1 / np.log(2))
     assert laws["h*", "m'/d_model", False].slope == pytest.approx(1)
     assert law_regressions(exact[:2]) == []
+
+
+def test_shared_keys_are_measured_by_their_weights(store: Store) -> None:
+    task = TASK
+    how: dict[str, Any] = {"protocol": PROTOCOL, "seeds": 2, "store": store, "workers": threads(1), "goal": GOAL}
+    found = measure(task, heads=[1, 2, 4], key_heads=1, **how)
+    assert found.shape is not None
+    assert found.key_budget == found.shape.key_width
+    working = [point for point in found.curve if len(point.scores) == 2 and point.mean >= 0.95]
+    assert found.shape.parameters == min((one.heads + 1) * one.key_width * 8 for one in working)
+    assert found.bits_per_weight is not None
+    assert found.bits_per_weight.weights == found.shape.parameters
+    assert found.bits_per_cached_number == found.bits_per_weight.log2_graphs / (16 * found.key_budget)
+    assert found.fields["key_heads"] == 1
+    runs = [record.run for record in store.records()]
+    assert {(run["heads"], run.get("key_heads")) for run in runs} <= {(1, None), (2, 1), (4, 1)}
+    again = measure(task, heads=[1, 2, 4], key_heads=1, **how)
+    assert (again.threshold, len(store.records())) == (found.threshold, len(runs))  # nothing is trained again
+    halves = measure(task, heads=[2, 4], key_heads="h/2", **how)
+    assert {(point.heads, point.groups) for point in halves.curve} <= {(2, 1), (4, 2)}
+    assert halves.summary().title.startswith("capacity: D_K*")
+    own = measure(task, heads=[4], **how)
+    assert own.threshold == measure(task, heads=[4], key_heads=4, **how).threshold
+    assert all(point.key_heads is None for point in own.curve)
+
+
+def test_stored_runs_with_another_number_of_key_heads_are_other_points(store: Store) -> None:
+    own = changed(LIKE, heads=4, key_width=2)
+    runs = {None: own, 2: changed(own, key_heads=2), 1: changed(own, key_heads=1)}
+    scores = {record.id: record.score("micro_f1") for record in sweep(list(runs.values()), store)}
+    assert len(set(scores.values())) == 3
+    for key_heads, run in runs.items():
+        search = Search({4: 1}, (0,), 0.95, 8, widest=8, key_heads={4: key_heads}.get)
+        (point,) = known_points(store, search, run.fields, "native", GOAL)
+        assert point.scores == ((0, scores[run.id]),)
+        assert point.key_heads == key_heads
+
+
+def test_head_counts_that_cannot_share_are_refused_or_left_out() -> None:
+    task = Task("permutation:16", "gaussian:8", context=8)
+    for heads, key_heads, says in (
+        ([3], 2, "3 heads cannot share 2 key heads evenly"),
+        ([1, 2], 2, "1 head cannot share 2 key heads evenly"),
+        ([3], "h/2", "3 heads cannot share h/2 key heads: 3/2 is not whole"),
+        ([4], "g/2", "key heads are a number such as 2, or h/2"),
+        ([4], "h/0", "key heads are a number such as 2, or h/2"),
+        ([4], 0, "key_heads is a whole number from 1"),
+    ):
+        with pytest.raises(InputError, match=says):
+            measure(task, heads=heads, key_heads=key_heads)
+    assert dividing_heads((1, 2, 4, 6), 4) == [4]
+    assert dividing_heads((1, 2, 4, 6), "h/2") == [2, 4, 6]
+    with pytest.raises(InputError, match="cannot share 5 key heads"):
+        dividing_heads((1, 2, 4, 6), 5)

@@ -145,3 +145,17 @@ def test_no_head_is_tried_wider_than_the_widest() -> None:
     while wanted := search.wanted():
         search.tell(dict.fromkeys(wanted, 0.5))
     assert max(width for _, width in search.scores) == 12
+
+
+def test_with_shared_keys_the_search_finds_the_fewest_weights() -> None:
+    """A layer works from 30 rows of weights on: (h + 1)·d_k. Every head count is bounded by that size."""
+    seen: set[tuple[int, int]] = set()
+    search = Search({2: 4, 4: 3, 8: 2}, SEEDS, 0.99, LIMIT, widest=LIMIT, key_heads={2: 1, 4: 1, 8: 1}.get)
+    while wanted := search.wanted():
+        seen |= {(heads, width) for heads, width, _ in wanted}
+        search.tell({want: float((want[0] + 1) * want[1] >= 30) for want in wanted})
+    found = threshold(search.full_points())
+    assert search.best == 15
+    assert (found.heads, found.key_heads, found.key_budget) == (2, 1, 10)
+    assert {point.size for point in search.points()} == {search.size(heads, width) for heads, width in seen}
+    assert search.size(8, 2) == 9

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy import ndarray
+from scipy.optimize import linprog
 from support.linear_programme import one_head_holds
 
 from manyheads import Layer, certify, gaussian, permutation_graph, regular_graph
 from manyheads.certificate.exclusion import exclude
-from manyheads.certificate.exclusion_proof import check_exclusion, correction_share
+from manyheads.certificate.exclusion_proof import check_exclusion, correction_share, one_item_share
+from manyheads.certificate.exclusion_search import ExclusionSearch
+from manyheads.certificate.few_pairs import one_item
 from manyheads.problem.graph import Graph
 from manyheads.problem.problem import Problem
 
@@ -200,3 +205,103 @@ def test_a_check_says_why_it_refuses(proved: tuple[Problem, ndarray]) -> None:
         check = check_exclusion(problem, wrong)
         assert not check.proved
         assert why in check.reason
+
+
+def hub(sources: int, d_model: int, *, is_source: bool = False) -> Problem:
+    """128 items: each is related to the next one, and some of them to item 7 (or item 7 to them)."""
+    pairs = {(i, (i + 1) % 128) for i in range(128)}
+    pairs |= {(7, i) if is_source else (i, 7) for i in range(20, 20 + sources)}
+    ends = np.array(sorted(pairs))
+    return Problem(Graph(128, ends[:, 0], ends[:, 1]), gaussian(128, d_model, seed=1))
+
+
+def column_is_separable(problem: Problem, item: int) -> bool:
+    """Whether a vector and a threshold separate the sources of an item from all others, by a linear programme."""
+    signs = np.where(problem.graph.adjacency()[:, item], 1.0, -1.0)
+    forms = np.column_stack([problem.rows.astype(np.float64), -np.ones(problem.items)]) * -signs[:, None]
+    found = linprog(np.zeros(forms.shape[1]), A_ub=forms, b_ub=-np.ones(problem.items), bounds=(None, None))
+    return found.status == 0
+
+
+@pytest.mark.parametrize("is_source", [False, True])
+def test_the_pairs_of_one_hub_alone_are_a_proof(is_source: bool) -> None:
+    """A form of width 60 holds all pairs but those of the hub, so that the search finds no M without zeros."""
+    problem = hub(50, 60, is_source=is_source)
+    answer = exclude(problem)
+    assert answer.verdict == "excluded"
+    assert answer.reason.endswith("proved by the pairs of one item")
+    assert answer.matrix is not None
+    assert np.count_nonzero(answer.matrix) == 128
+    check = check_exclusion(problem, answer.matrix)
+    assert (check.proved, check.pairs) == (True, 128)
+    assert check.share == answer.share
+
+
+def test_a_hub_is_excluded_exactly_where_a_linear_programme_says() -> None:
+    verdicts = set()
+    for sources in (4, 12, 20, 40):
+        for d_model in (8, 14, 20, 26, 32):
+            problem = hub(sources, d_model)
+            matrix = one_item(problem)
+            verdicts.add(matrix is None)
+            if matrix is None or not matrix[:, 7].any():
+                assert column_is_separable(problem, 7)
+            else:
+                assert not column_is_separable(problem, 7)
+                assert one_item_share(problem.graph, problem.rows, matrix) < 1e-3
+    assert verdicts == {True, False}
+
+
+def test_a_disturbed_proof_by_one_item_is_refused() -> None:
+    problem = hub(40, 26)
+    matrix = one_item(problem)
+    assert matrix is not None
+    assert check_exclusion(problem, matrix).proved
+    larger, flipped, absent, second, endless, moved = (matrix.copy() for _ in range(6))
+    larger[3, 7] *= 1.5
+    flipped[3, 7] *= -1
+    absent[3, 7] = 0
+    second[3, 8] = -1e-3
+    endless[3, 7] = -np.inf
+    moved[:, 7], moved[:, 8] = 0, matrix[:, 7]
+    for wrong in (larger, flipped, absent, second, endless, moved, -matrix, matrix.T, 0 * matrix):
+        assert not check_exclusion(problem, wrong).proved
+    assert not check_exclusion(hub(40, 27), matrix).proved
+    constant = np.column_stack([problem.rows, np.ones(128, dtype=np.float32)])  # 1 is a column of X itself
+    assert check_exclusion(Problem(problem.graph, constant), matrix).proved
+
+
+@pytest.mark.parametrize(("d_model", "is_source"), [(44, False), (56, True)])
+def test_wrong_pairs_that_all_belong_to_one_item_are_mended(d_model: int, is_source: bool) -> None:
+    """The last wrong pairs of the search are those of the hub. Every step for them alone makes all pairs right."""
+    problem = hub(30, d_model, is_source=is_source)
+    signs = np.where(problem.graph.adjacency(), 1.0, -1.0)
+    mended = 0
+    with ThreadPoolExecutor(1) as pool:
+        search = ExclusionSearch(problem, pool)
+        while search.look()[0]:
+            sources, targets = np.nonzero(signs * search.scores <= 0)
+            more = search.one_item_step()
+            if more is not None:
+                mended += 1
+                assert 1 in (len(set(sources.tolist())), len(set(targets.tolist())))
+                assert not certify(search.layer(), problem).holds
+                assert certify(search.layer(more), problem).holds
+            assert search.step()
+        assert search.one_item_step() is None  # nothing is wrong
+    assert mended
+
+
+def test_a_hub_whose_row_is_zero_is_excluded() -> None:
+    """Its column has one score, minus the threshold, for relations and other pairs."""
+    for is_source in (False, True):
+        problem = hub(30, 44, is_source=is_source)
+        rows = problem.rows.copy()
+        rows[7] = 0
+        assert exclude(Problem(problem.graph, rows), workers=1).verdict == "excluded"
+        with ThreadPoolExecutor(1) as pool:
+            search = ExclusionSearch(Problem(problem.graph, rows), pool)
+            search.scores = np.where(problem.graph.adjacency(), 1.0, -1.0)
+            wrong = ([7, 7], [3, 4]) if is_source else ([3, 4], [7, 7])
+            search.scores[wrong] *= -1
+            assert search.one_item_step() is None  # no step changes these scores

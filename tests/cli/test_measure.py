@@ -67,6 +67,34 @@ def test_the_answer_the_store_and_the_picture(capsys: pytest.CaptureFixture[str]
     assert "already exists" in capsys.readouterr().err
 
 
+def test_shared_keys_are_told_with_weights_and_cached_numbers(capsys: pytest.CaptureFixture[str]) -> None:
+    words = [*SMALL, "--heads", "powers:4", "--key-heads", "h/2"]
+    assert main([*words, "--picture", "curve"]) == 0
+    told = capsys.readouterr().out
+    assert max(map(len, told.splitlines())) <= 80
+    assert main([*words, "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert {point["heads"] for point in facts["curve"]} <= {2, 4}  # one head cannot share half a key head
+    assert facts["key_heads"] * 2 == facts["heads"]
+    assert facts["query_budget"] == 2 * facts["key_budget"]
+    assert facts["weights"] == facts["bits_per_weight"]["weights"] == 3 * 8 * facts["key_budget"]
+    assert f"{facts['weights']:,} weights; D_Q {facts['query_budget']}, D_K {facts['key_budget']} cached" in told
+    cached = facts["bits_per_weight"]["log2_graphs"] / (16 * facts["key_budget"])
+    assert facts["bits_per_cached_number"] == pytest.approx(cached)
+    row = next(line.split() for line in told.splitlines() if line.split()[:1] == [str(facts["heads"])])
+    assert row[:4] == [str(facts[name]) for name in ("heads", "key_heads", "weights", "key_budget")]
+    filters = ["--key-budget", str(facts["key_budget"]), "--key-heads", str(facts["key_heads"])]
+    assert main(["results", *filters]) == 0
+    assert "keys" in capsys.readouterr().out.splitlines()[0].split()
+    assert main(["results", *filters, "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["results"]
+    assert {(row["key_heads"], row["key_budget"]) for row in rows} == {(facts["key_heads"], facts["key_budget"])}
+    held = facts["bits_per_weight"]["log2_graphs"]
+    for row in rows:
+        weights = 8 * (row["heads"] + row["key_heads"]) * row["key_width"]
+        assert row["bits_per_weight"] == pytest.approx(held / weights)
+
+
 def test_one_head_that_never_gets_there_is_impossible_or_not_found(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--context-length", "8", "--steps", "200", "--seeds", "2", "--goal", "0.999"]
     for width, counts, says in ((5, [2, 0, 0], "impossible at every width, proved, for 2 of 2 seeds"),
@@ -126,6 +154,10 @@ def test_every_kind_the_rules_exact_recovery_and_the_protocol(capsys: pytest.Cap
         (["--heads", "1,0,x,4"], "these are no head counts: 'x'"),
         (["--heads", "some:4"], "head counts are a list such as"),
         (["--heads", "all:2,3"], "head counts are a list such as"),
+        (["--heads", "3", "--key-heads", "2"], "3 heads cannot share 2 key heads evenly"),
+        (["--heads", "all:2", "--key-heads", "4"], "2 heads cannot share 4 key heads evenly"),
+        (["--key-heads", "half"], "key heads are a number such as 2, or h/2"),
+        (["--key-heads", "0"], "key_heads is a whole number from 1"),
         (["--seeds", "0"], "--seeds is a whole number from 1"),
         (["--goal", "most"], "--goal is a target F1"),
         (["--goal", "1.5"], "at most 1"),

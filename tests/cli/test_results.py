@@ -50,6 +50,8 @@ def test_it_lists_and_says_what_there_is(capsys: pytest.CaptureFixture[str]) -> 
         (["--seed", "2"], 2),
         (["--key-width", "3", "--seed", "2"], 1),
         (["--key-budget", "3"], 4),
+        (["--key-heads", "1"], 10),
+        (["--key-heads", "2"], 0),
         (["--status", "failed"], 1),
         (["--graph", "regular"], 1),
         (["--degree", "2"], 1),

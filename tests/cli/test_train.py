@@ -125,6 +125,7 @@ def test_every_kind_of_graph_and_embedding_is_trained(graph: str, capsys: pytest
     [
         ([], ["test F1", "pairs, margin", "limit after 1,500 steps"]),
         (["--objective", "values"], ["test MSE", "predicting zero"]),
+        (["--heads", "4", "--key-heads", "2"], ["that share 2 key", "test F1"]),
         (["--graph", "regular:32:3", "--rule", "softmax"], ["test F1", "rule softmax"]),
     ],
 )
@@ -154,6 +155,8 @@ def test_a_run_that_diverges_is_a_no_and_leaves_no_layer(capsys: pytest.CaptureF
         (["--graph", "permuation:32"], "did you mean permutation:ITEMS?"),
         (["--embedding", "gaussian:0"], "D_MODEL of gaussian:D_MODEL is a whole number from 1"),
         (["--heads", "0"], "--heads is a whole number from 1"),
+        (["--key-heads", "0"], "--key-heads is a whole number from 1"),
+        (["--heads", "4", "--key-heads", "3"], "4 heads cannot share 3 key heads evenly"),
         (["--labels", "names.txt"], "--labels does not apply"),
         (["--tensor", "rows"], "--tensor does not apply"),
         (["--device", "cuda"], "native engine runs on the cpu"),

@@ -89,10 +89,11 @@ def test_the_degrees_of_freedom_are_the_rank_of_the_derivative(
             unit = np.zeros_like(parts[name])
             unit[place] = 1.0
             columns.append(forms(parts | {name: unit}).ravel())  # each form is linear in each of its matrices
-    sizes = {"heads": heads, "key_width": key_width, "latent": latent, "query_latent": query_latent}
-    freedom = degrees_of_freedom(d_model=d_model, key_heads=1, **sizes)
+    shape = Shape(d_model=d_model, heads=heads, key_width=key_width, latent=latent, query_latent=query_latent)
+    freedom = degrees_of_freedom(
+        d_model=d_model, heads=heads, key_width=key_width, key_heads=1, latent=latent, query_latent=query_latent
+    )
     assert freedom == np.linalg.matrix_rank(np.array(columns))
-    shape = Shape(d_model=d_model, **sizes)
     assert (shape.all_freedom, shape.parameters) == (freedom, len(columns))
 
 
@@ -128,14 +129,12 @@ def test_a_narrower_latent_fit_starts_from_a_wider_layer() -> None:
 
 
 def test_wrong_latents_are_refused() -> None:
-    sizes = {"heads": 4, "key_width": 3}
-    for options, words, says in (
-        (FitOptions(latent=17), sizes, "a latent of width 17 is wider than d_model 16"),
-        (FitOptions(latent=6), {"heads": 4}, "keys from a latent need a shape"),
-        (FitOptions(latent=6), sizes | {"key_heads": 2}, "key heads do not go with a latent"),
-    ):
-        with pytest.raises(InputError, match=says):
-            fit(PROBLEM, **words, options=options)
+    with pytest.raises(InputError, match="a latent of width 17 is wider than d_model 16"):
+        fit(PROBLEM, heads=4, key_width=3, options=FitOptions(latent=17))
+    with pytest.raises(InputError, match="keys from a latent need a shape"):
+        fit(PROBLEM, heads=4, options=FitOptions(latent=6))
+    with pytest.raises(InputError, match="key heads do not go with a latent"):
+        fit(PROBLEM, heads=4, key_width=3, key_heads=2, options=FitOptions(latent=6))
     with pytest.raises(InputError, match="a search has no latent"):
         smallest(PROBLEM, options=FitOptions(latent=6, time_limit=1.0))
     with pytest.raises(InputError, match="latent is a whole number"):

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
 from importlib.resources import files
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from manyheads import Embedding, Layer, gaussian, permutation_graph
 from manyheads.cli import main
-from manyheads.page import explore_page
+from manyheads.errors import InputError
+from manyheads.page import explore_page, layer_page
 from manyheads.page.document import PAGE_MODULES, WORKER_MODULES, joined_modules
 
 ROOM = Path(str(files("manyheads.page")))
@@ -26,7 +30,7 @@ def test_the_page_is_one_small_file_without_requests() -> None:
     assert not links
     addresses = set(re.findall(r"https?://[^\s\"']+", page))
     assert addresses == {"http://www.w3.org/2000/svg"}  # a name of a language, not an address that is asked
-    assert page.count("<script") == page.count("</script>") == 3
+    assert page.count("<script") == page.count("</script>") == 5
 
 
 @pytest.mark.parametrize("names", [PAGE_MODULES, WORKER_MODULES])
@@ -87,6 +91,52 @@ def test_the_command_writes_the_page(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert main(["explore", "-o", str(path)]) == 2
     assert main(["explore", "-o", str(tmp_path / "page.txt")]) == 2
     assert "must end in .html" in capsys.readouterr().err
+
+
+def layer_and_rows(items: int = 6) -> tuple[Layer, Embedding]:
+    rows = gaussian(items, 4, seed=0)
+    return Layer(np.ones((2, 4, 3)), np.ones((1, 4, 3)), 0.5), Embedding(
+        rows, tuple(f"n{n}</script>" for n in range(items))
+    )
+
+
+def test_a_page_about_a_layer_has_its_files_and_no_markup_of_its_names() -> None:
+    layer, rows = layer_and_rows()
+    graph = permutation_graph(6, seed=0).with_labels(rows.names or ())
+    page = layer_page(layer, rows, graph=graph, name="</script><b>.safetensors")
+    assert page.count("</script>") == 5
+    given = json.loads(re.search(r'id="given">(.*?)</script>', page)[1])  # type: ignore[index]
+    assert [file["name"] for file in given["files"]] == ["</script><b>.safetensors", "graph.csv"]
+    assert given["certificate"].startswith("refuted: ")
+    assert len(page) < 600_000  # without the paper's rows
+
+
+def test_a_page_about_a_layer_refuses_what_it_cannot_show() -> None:
+    layer, _ = layer_and_rows()
+    with pytest.raises(InputError, match="up to 2,000 items, not 2,001"):
+        layer_page(layer, layer_and_rows(2001)[1])
+    with pytest.raises(InputError, match="rows of 4 numbers but the embedding has 5"):
+        layer_page(layer, Embedding(gaussian(6, 5, seed=0)))
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--embedding", "r.npy"], "it is about a layer: give LAYER"),
+        (["--context-length", "8"], "it is about a layer: give LAYER"),
+        (["layer.safetensors"], "needs the rows of its items: give --embedding"),
+    ],
+)
+def test_the_command_refuses_options_that_do_not_go_together(
+    options: list[str],
+    sentence: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["explore", *options]) == 2
+    assert sentence in capsys.readouterr().err
 
 
 def test_the_command_opens_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,56 +4,32 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
-import subprocess
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy import ndarray
+from support.page_program import ask, page_run
 
 from manyheads.bounds import bits_per_weight, freedom_key_width, freedom_needed, freedom_split, paper_key_budget
 from manyheads.bounds.shape import Shape
 from manyheads.certificate import certify
 from manyheads.layer.layer import Layer
 from manyheads.layer.rules import rule_named
-from manyheads.training import Protocol, Run, Task, train
+from manyheads.training import train
 from manyheads.training.data import initial_weights, training_data
 from manyheads.training.engines import native_kernel
 from manyheads.training.protocol import step_limit
 from tools.wasm import ENGINE, RECORD, fingerprint
 
-NODE = shutil.which("node")
-PROGRAM = Path(__file__).with_name("engine_answers.mjs")
-
 RUNS: list[dict[str, Any]] = [
     {"items": 64, "d_model": 16, "heads": 4, "key_width": 5, "context": 16, "seed": 0, "rule": "max", "steps": 20_000},
     {"items": 24, "d_model": 7, "heads": 1, "key_width": 6, "context": 9, "seed": 3, "rule": "max", "steps": 1_500},
     {"items": 40, "d_model": 9, "heads": 3, "key_width": 4, "context": 8, "seed": 2**40, "rule": "softmax", "steps": 9},
+    {"items": 32, "d_model": 12, "heads": 6, "key_heads": 2, "key_width": 5, "context": 16, "seed": 4, "rule": "max",
+     "steps": 700},
     {"items": 300, "d_model": 150, "heads": 2, "key_width": 3, "context": 16, "seed": 7, "rule": "max", "steps": 600},
 ]  # fmt: skip
-
-
-def run_of(values: dict[str, Any]) -> Run:
-    return Run(
-        Task(f"permutation:{values['items']}", f"gaussian:{values['d_model']}", context=values["context"]),
-        heads=values["heads"],
-        key_width=values["key_width"],
-        seed=values["seed"],
-        rule=rule_named(values["rule"]),
-        protocol=Protocol(steps=values["steps"]),
-    )
-
-
-def ask(*questions: tuple[str, Any]) -> list[Any]:
-    if NODE is None:
-        pytest.skip("node, which runs the modules of the page outside a browser, is not installed")
-    told = subprocess.run(
-        [NODE, str(PROGRAM)], input=json.dumps(questions), capture_output=True, text=True, check=False
-    )
-    assert told.returncode == 0, told.stderr
-    return list(json.loads(told.stdout))
 
 
 def test_the_committed_engine_belongs_to_the_sources() -> None:
@@ -71,7 +47,7 @@ def test_runs_have_the_fields_and_ids_of_the_package() -> None:
         ("hash", text),
     )
     for values, answer in zip(RUNS, answers, strict=False):
-        run = run_of(values)
+        run = page_run(values)
         assert answer["fields"] == run.fields
         assert answer["id"] == run.id
     limits = [step_limit(items=m, d_model=d, rule=rule_named(rule)) for m, d, rule in shapes]
@@ -81,7 +57,7 @@ def test_runs_have_the_fields_and_ids_of_the_package() -> None:
 
 def test_problems_and_first_weights_are_those_of_numpy() -> None:
     for values, answer in zip(RUNS, ask(*(("problem", values) for values in RUNS)), strict=True):
-        run = run_of(values)
+        run = page_run(values)
         data = training_data(run)
         np.testing.assert_array_equal(answer["targets"], data.graph.targets)
         np.testing.assert_array_equal(np.float32(answer["rows"]), data.rows.ravel())
@@ -94,15 +70,15 @@ def test_many_normal_numbers_are_those_of_numpy() -> None:
     """Enough numbers to pass through every layer of the ziggurat, its edges and its tail."""
     values = RUNS[0] | {"items": 500, "d_model": 400, "heads": 20, "key_width": 10}
     (answer,) = ask(("problem", values))
-    weights = initial_weights(run_of(values))
+    weights = initial_weights(page_run(values))
     np.testing.assert_array_equal(np.float32(answer["query"]), np.float32(weights[0].ravel()))
-    np.testing.assert_array_equal(np.float32(answer["rows"]), training_data(run_of(values)).rows.ravel())
+    np.testing.assert_array_equal(np.float32(answer["rows"]), training_data(page_run(values)).rows.ravel())
     assert max(map(abs, answer["query"])) * 20 > 3.6542  # the tail
 
 
 def test_trajectories_are_those_of_the_native_engine() -> None:
     for values, answer in zip(RUNS, ask(*(("advance", run | {"advance": 200}) for run in RUNS)), strict=True):
-        run = run_of(values)
+        run = page_run(values)
         kernel = native_kernel(run, training_data(run))
         losses = kernel.advance(200)
         query, key, threshold = kernel.weights()
@@ -116,7 +92,7 @@ def test_a_whole_run_ends_as_in_the_package() -> None:
     wide = RUNS[0] | {"seed": 1}
     short = RUNS[1]
     for values, answer in zip((wide, short), ask(("train", wide), ("train", short)), strict=True):
-        outcome = train(run_of(values))
+        outcome = train(page_run(values))
         assert answer["stopped"] == outcome.stopped
         assert answer["step"] == outcome.steps
         assert answer["micro_f1"] == pytest.approx(outcome.micro_f1, abs=2e-3)
@@ -129,7 +105,7 @@ def certified_cases() -> list[tuple[dict[str, Any], Layer]]:
     cases = []
     for seed in range(20):
         values = RUNS[1] | {"seed": seed, "d_model": 24 if seed % 2 else 7, "heads": 1 + seed % 3}
-        problem = run_of(values).task.draw(seed)
+        problem = page_run(values).task.draw(seed)
         shape = (values["heads"], values["d_model"], 24 if seed % 2 else 6)
         rng = np.random.default_rng(seed)
         query, key = rng.standard_normal((2, *shape)) * 10.0 ** (seed % 4)
@@ -150,7 +126,7 @@ def test_certificates_are_those_of_the_package() -> None:
     ]
     verdicts = set()
     for (values, layer), answer in zip(cases, ask(*questions), strict=True):
-        problem = run_of(values).task.draw(values["seed"])
+        problem = page_run(values).task.draw(values["seed"])
         certificate = certify(layer, problem)
         verdicts.add(certificate.verdict)
         assert answer["verdict"] == certificate.verdict
@@ -183,8 +159,11 @@ def test_laws_are_those_of_the_package() -> None:
         items, d_model, heads, key_width = (point[name] for name in names)
         size = {"items": items, "relations": items}
         assert answer["needed"] == pytest.approx(float(freedom_needed(**size, heads=heads)), rel=1e-9)
-        assert answer["freedom"] == Shape(d_model=d_model, heads=heads, key_width=key_width).freedom
-        assert answer["width"] == freedom_key_width(**size, d_model=d_model, heads=heads)
+        shared = max(divisor for divisor in range(1, max(1, heads // 2) + 1) if heads % divisor == 0)
+        for key_heads, freedom, width in ((heads, "freedom", "width"), (shared, "shared_freedom", "shared_width")):
+            shape = Shape(d_model=d_model, heads=heads, key_width=key_width, key_heads=key_heads)
+            assert answer[freedom] == pytest.approx(shape.freedom, rel=1e-12)
+            assert answer[width] == freedom_key_width(**size, d_model=d_model, heads=heads, key_heads=key_heads)
         split = freedom_split(**size, d_model=d_model, heads=range(1, 65))
         assert answer["split"] == (split and {"heads": split[0], "key_width": split[1]})
         assert answer["paper"] == pytest.approx(float(paper_key_budget(**size, d_model=d_model, slope=1.19)), rel=1e-12)

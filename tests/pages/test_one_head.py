@@ -14,6 +14,7 @@ from scipy.optimize import linprog
 from support.linear_programme import one_head_holds
 
 from manyheads import exclude, gaussian, permutation_graph
+from manyheads.problem.graph import Graph
 from manyheads.problem.problem import Problem
 from tools.pages import rows as rows_module
 from tools.pages.catalogue import Settings
@@ -39,7 +40,8 @@ def rows() -> list[dict[str, Any]]:
 
 def test_every_dimension_around_every_transition_is_decided(rows: list[dict[str, Any]]) -> None:
     places = {(one.family, one.items, one.seed): one for one in transitions(rows)}
-    for key in ((family, items, seed) for family in FAMILIES for items in SIZES for seed in range(5)):
+    small = [(family, items) for family in FAMILIES for items in SIZES]
+    for key in ((*sizes, seed) for sizes in [*small, ("permutation", 1024)] for seed in range(5)):
         one = places[key]
         own = matching(rows, family=one.family, items=one.items, seed=one.seed)
         found = sorted(row["d_model"] for row in own)
@@ -59,7 +61,7 @@ def test_stored_rows_can_be_decided_again(rows: list[dict[str, Any]]) -> None:
             assert (answer.share is None) == (row["share"] is None)
 
 
-def walk(decide: Callable[[int], str], start: float) -> list[int]:
+def walk(decide: Callable[[int], str], start: float, wider: int = 2) -> list[int]:
     """The dimensions in the order in which they are decided; none is asked for before it was decided."""
     order: list[int] = []
 
@@ -67,7 +69,7 @@ def walk(decide: Callable[[int], str], start: float) -> list[int]:
         assert d_model in order
         return decide(d_model)
 
-    for d_model in around(start, known):
+    for d_model in around(start, known, wider):
         order.append(d_model)
     return order
 
@@ -77,6 +79,39 @@ def test_the_search_goes_from_the_law_to_both_sides() -> None:
     assert sorted(set(walk(lambda d: "held" if d > 12 else "excluded", 17.2))) == [*range(10, 18)]
     names = {15: "excluded", 16: "undecided", 17: "undecided", 18: "held"}
     assert sorted(set(walk(lambda d: names.get(d, "excluded" if d < 15 else "held"), 17.2))) == list(range(13, 21))
+    assert walk(lambda d: "held" if d > 138 else "excluded", 139.4, wider=0) == [139, 138]
+
+
+def test_one_token_excludes_no_more_than_all_pairs(rows: list[dict[str, Any]]) -> None:
+    hubs = read_rows("one-head-hubs")
+    assert [hub["items"] for hub in hubs] == sorted({row["items"] for row in matching(rows, family="wordnet")})
+    for hub in hubs:
+        own = matching(rows, family="wordnet", items=hub["items"])
+        assert hub["d_model"] <= max(row["d_model"] for row in matching(own, verdict="excluded"))
+        assert 0 < hub["share"] < 1
+
+
+def test_the_hub_of_a_made_up_graph_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Item 0 has 20 of 64 items as sources: the first d at which its column is separable is by a linear programme."""
+    graph = Graph(64, np.arange(20), np.zeros(20, dtype=np.int64))
+    monkeypatch.setattr(measurement, "read_rows", lambda _: [decided_row(40)])
+
+    def draw(d_model: int, _seed: int) -> Problem:
+        return Problem(graph, gaussian(64, d_model, seed=d_model))
+
+    row = measurement.hub_row(draw, 64)
+    signs = np.where(graph.adjacency()[:, 0], 1.0, -1.0)
+    separable = {}
+    for d_model in range(row["d_model"], 40):
+        forms = np.column_stack([draw(d_model, 0).rows.astype(np.float64), -np.ones(64)]) * -signs[:, None]
+        found = linprog(np.zeros(d_model + 1), A_ub=forms, b_ub=-np.ones(64), bounds=(None, None))
+        separable[d_model] = found.status == 0
+    assert row["token_relations"] == 20
+    assert [d_model for d_model, is_separable in separable.items() if not is_separable] == [row["d_model"]]
+
+
+def decided_row(d_model: int) -> dict[str, Any]:
+    return {"family": "wordnet", "items": 64, "d_model": d_model, "verdict": "held"}
 
 
 def test_it_continues_and_searches_again_what_was_undecided(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,10 +141,13 @@ def test_the_page_calls_a_gap_of_two_dimensions_undecided(rows: list[dict[str, A
     ]
     (one,) = transitions(made_up)
     assert (one.excluded, one.held, one.undecided, one.decided) == (15, 17, (16,), False)
-    tables = read_tables(("one-head-missed", "one-head-machine"))
+    tables = read_tables(("one-head-missed", "one-head-hubs", "one-head-machine"))
     text = page({**tables, "one-head": [*matching(rows, family="permutation", items=64, seed=0), *made_up]})
     assert "| permutation | 64 | 17.2 | 15 to 16 | 17 | 1 of 2 |" in text
+    assert "All others are *open*:\n  permutation, m = 64, seed 9." in text
     assert "Undecided: permutation (64, 16), seed 9." in text
+    alone = page({**tables, "one-head": [*matching(rows, family="permutation", items=128, seed=0), *made_up]})
+    assert "| permutation | 64 | 17.2 | 15 | 17 | open |" in alone
 
 
 def test_the_picture_shows_every_decision(rows: list[dict[str, Any]]) -> None:

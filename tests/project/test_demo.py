@@ -43,6 +43,7 @@ def test_the_demonstration(demo: ModuleType, tmp_path: Path, capsys: pytest.Capt
     assert certify(layer, Problem(graph, embedding)).holds
     for picture in ("capacity.png", "certificate.png"):
         assert imread(tmp_path / "new" / picture).std() > 0.05  # something is drawn
+    assert (tmp_path / "new" / "explore.html").read_text(encoding="utf-8").startswith("<!doctype html>")
     demo.main(tmp_path / "new")  # again, over its own files
     assert capsys.readouterr().out == told
 

@@ -166,6 +166,7 @@ def test_a_result_out_of_its_range_is_not_stored(tmp_path: Path) -> None:
         ("[]", "its run has no fields"),
         ("{}", "its run has no items that is a whole number of at least 1"),
         ("json_remove(run, '$.heads')", "its run has no heads that is a whole number of at least 1"),
+        ("json_set(run, '$.key_heads', 3)", "its run has key_heads that its heads cannot share evenly"),
         ("json_set(run, '$.rule', json('[1]'))", "its run has a field that is a list"),
     ],
 )

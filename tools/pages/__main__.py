@@ -22,7 +22,8 @@ def main(
 
     Args:
         names: pages by name: bits-per-weight, block-scouting, capacity-floor, constructions, fit, incoherence,
-            one-head, plan-check, reliability; paper and head-count, which the command `manyheads paper` writes.
+            one-head, plan-check, reliability, shared-keys; paper and head-count, which the command `manyheads paper`
+            writes.
         measure: first make the rows that are missing, which may take minutes to hours; of the paper only those that
             need no training (all others: `manyheads paper`).
         settings: how rows are measured.

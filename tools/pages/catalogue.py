@@ -28,6 +28,7 @@ PAGES = (
     "one-head",
     "plan-check",
     "reliability",
+    "shared-keys",
 )
 PAPERS = {  # pages that a command of the package writes
     "paper": ("paper", "all", "--from-rows", "docs/data/paper.jsonl.gz", "--output", "docs/results"),

@@ -29,7 +29,7 @@ def require_even_sharing(*, heads: int, key_heads: int | None) -> None:
         )
 
 
-def key_heads_for(heads: int, key_heads: int | str | None) -> int | None:
+def key_heads_for(*, heads: int, key_heads: int | str | None) -> int | None:
     """The number of key heads of a number of heads.
 
     Args:
@@ -42,8 +42,8 @@ def key_heads_for(heads: int, key_heads: int | str | None) -> int | None:
     Raises:
         InputError: The number of key heads does not divide the number of heads, or the word is another one.
 
-    >>> key_heads_for(8, 2), key_heads_for(8, "h/2"), key_heads_for(8, 8)
-    (2, 4, None)
+    >>> [key_heads_for(heads=8, key_heads=given) for given in (2, "h/2", 8)]
+    [2, 4, None]
     """
     if not isinstance(key_heads, str):
         check_numbers(key_heads=key_heads)

@@ -108,9 +108,7 @@ class Capacity(Shown):
         found = self.threshold
         if found.heads is None or found.key_width is None:
             return None
-        return Shape(
-            d_model=self.task.d_model, heads=found.heads, key_width=found.key_width, key_heads=found.key_heads
-        )
+        return Shape(d_model=self.task.d_model, heads=found.heads, key_width=found.key_width, key_heads=found.key_heads)
 
     @property
     def low(self) -> int | None:
@@ -134,7 +132,7 @@ class Capacity(Shown):
 
     @property
     def bits_per_cached_number(self) -> float | None:
-        """The same bits over the numbers that a key cache of all items stores, items · D_K; None where nothing works."""
+        """The bits over the numbers that a key cache of all items stores, items · D_K; None where nothing works."""
         bits, shape = self.bits_per_weight, self.shape
         return None if bits is None or shape is None else bits.log2_graphs / (self.task.items * shape.key_budget)
 
@@ -195,4 +193,4 @@ class MeasureProgress:
     left: int
     brackets: Mapping[int, Bracket]
     points: tuple[Point, ...]
-    best: float | None
+    best: int | float | None

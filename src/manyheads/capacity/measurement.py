@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
+from types import MappingProxyType
 
 from numpy import ndarray
 
@@ -97,7 +98,7 @@ def measure(
     if heads is HEADS and key_heads is not None:
         heads = dividing_heads(heads, key_heads)
     heads, goal = sorted(set(heads)), goal or Goal()
-    shared = {count: key_heads_for(count, key_heads) for count in heads}
+    shared = {count: key_heads_for(heads=count, key_heads=key_heads) for count in heads}
     goal.check(task, rule)
     protocol = protocol or measure_protocol(task, rule=rule, goal=goal)
     starts, limit = predictions(task, heads, shared)
@@ -191,7 +192,7 @@ def measure_protocol(task: Task, *, rule: Rule = MAX, goal: Goal | None = None, 
 
 
 def predictions(
-    task: Task, heads: Sequence[int], shared: Mapping[int, int | None] | None = None
+    task: Task, heads: Sequence[int], shared: Mapping[int, int | None] = MappingProxyType({})
 ) -> tuple[dict[int, int], int]:
     """The key width to start from for each head count, and the largest size worth trying.
 
@@ -200,7 +201,6 @@ def predictions(
         heads: The head counts.
         shared: The number of key heads for each of them; None: as many as heads.
     """
-    shared = shared or {}
     items, relations, d_model = task.items, task.relations, task.d_model
     paper = float(paper_key_budget(items=items, relations=relations, d_model=d_model, slope=task.slope))
     widths = {
@@ -230,7 +230,7 @@ def dividing_heads(heads: Sequence[int], key_heads: int | str | None) -> list[in
     kept = []
     for count in heads:
         try:
-            key_heads_for(count, key_heads)
+            key_heads_for(heads=count, key_heads=key_heads)
         except InputError as error:
             refusal = error
         else:

@@ -114,6 +114,9 @@ class Search:
         Args:
             heads: h.
             width: d_k.
+
+        Returns:
+            The size, in units of 2·d_model weights.
         """
         return (heads + (self.key_heads(heads) or heads)) / 2 * width
 
@@ -142,7 +145,9 @@ class Search:
         if self.best is None:
             return []
         best = self.best
-        widths = {(heads, max(1, round(share * best / self.size(heads, 1)))) for heads in self.starts for share in CURVE}
+        widths = {
+            (heads, max(1, round(share * best / self.size(heads, 1)))) for heads in self.starts for share in CURVE
+        }
         wanted = (
             (heads, width, seed)
             for heads, width in sorted(widths)

@@ -19,7 +19,13 @@ from manyheads.sweep import Record, Store
 # the graph, the fields that follow from its kind or from d_model, and the step limit of a size (Table 2)
 SIZES = ("items", "d_model", "graph", "degree", "positive_weight", "message_width", "initial_scale", "steps")
 
-OWN_FIELDS = ("heads", "key_heads", "key_width", "seed", "problem_seed")  # the fields in which the runs of a measurement differ
+OWN_FIELDS = (
+    "heads",
+    "key_heads",
+    "key_width",
+    "seed",
+    "problem_seed",
+)  # the fields in which the runs of a measurement differ
 
 
 @dataclass(frozen=True)
@@ -178,8 +184,10 @@ class Experiment:
     @property
     def words(self) -> str:
         """The differences in words."""
-        own = {("key_heads", None): "every head has its own keys"}
-        return ", ".join(own.get((name, value), f"{name} {value}") for name, value in self.differs.items())
+        own = "every head has its own keys"
+        return ", ".join(
+            own if name == "key_heads" and value is None else f"{name} {value}" for name, value in self.differs.items()
+        )
 
 
 def experiments(found: Sequence[StoredProblem]) -> list[Experiment]:

@@ -147,7 +147,7 @@ class Point:
 
     @property
     def size(self) -> float:
-        """(D_Q + D_K)/2, the weights over 2·d_model; without shared keys it is D_K. The smallest layer has the least."""
+        """(D_Q + D_K)/2: the weights over 2·d_model. Without shared keys it is D_K."""
         return (self.heads + self.groups) / 2 * self.key_width
 
     @property
@@ -250,7 +250,9 @@ class Threshold:
     @property
     def key_width(self) -> int | None:
         """d_k* = D_K*/h*; where heads share keys, D_K* over the key heads."""
-        return None if self.key_budget is None or self.heads is None else self.key_budget // (self.key_heads or self.heads)
+        return (
+            None if self.key_budget is None or self.heads is None else self.key_budget // (self.key_heads or self.heads)
+        )
 
     @property
     def facts(self) -> dict[str, int | None]:

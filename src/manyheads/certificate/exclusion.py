@@ -19,16 +19,17 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from manyheads.certificate import certify, described
-from manyheads.certificate.exclusion_proof import Exclusion, correction_share
+from manyheads.certificate.exclusion_proof import Exclusion, correction_share, one_item_share
 from manyheads.certificate.exclusion_search import ExclusionSearch
-from manyheads.certificate.few_pairs import few_pairs, few_pairs_prove, twin_pairs
+from manyheads.certificate.few_pairs import few_pairs, few_pairs_prove, one_item, twin_pairs
 from manyheads.errors import require_type
 from manyheads.machine import cores
 from manyheads.numbers import check_numbers
 from manyheads.problem.problem import Problem
 
 NEWTON_STEPS = 200
-FEW_PAIRS_STEP = 30  # where a small problem is open after this step, a proof by few pairs is looked for
+FEW_PAIRS_STEP = 30  # where a problem is open after this step, a proof by few pairs or by one item is looked for
+ONE_ITEM_STEPS = 10  # from then on, wrong pairs that all belong to one item are mended by themselves, so often
 SAFE_SHARE = 0.5  # a proof is accepted where rounding can take at most this part of every entry
 
 
@@ -83,8 +84,10 @@ def exclude(
                 if share < SAFE_SHARE:
                     reason = "one head: impossible at every width, proved"
                     return Exclusion("excluded", reason, *sizes(), matrix=search.matrix, share=share)
-            if not wrong:
-                layer = search.layer()
+            is_mended = wrong and search.steps >= FEW_PAIRS_STEP and search.steps % ONE_ITEM_STEPS == 0
+            more = search.one_item_step() if is_mended else None
+            if not wrong or more is not None:
+                layer = search.layer(more)
                 certificate = certify(layer, problem)
                 if certificate.holds:
                     reason = f"one head of width {layer.key_width} holds the graph, certified"
@@ -97,5 +100,11 @@ def exclude(
                 if matrix is not None and few_pairs_prove(problem.graph, problem.rows, matrix):
                     reason = "one head: impossible at every width, proved by a few pairs"
                     return Exclusion("excluded", reason, *sizes(), matrix=matrix, share=0.0)
+                matrix = one_item(problem)
+                if matrix is not None:
+                    share = one_item_share(problem.graph, problem.rows, matrix)
+                    if share < SAFE_SHARE:
+                        reason = "one head: impossible at every width, proved by the pairs of one item"
+                        return Exclusion("excluded", reason, *sizes(), matrix=matrix, share=share)
             if is_last:
                 return Exclusion("undecided", search.reason(wrong, lacking), *sizes())

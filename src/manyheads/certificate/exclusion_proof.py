@@ -13,7 +13,9 @@ So M proves the exclusion if |x_iᵀCx_j + c| < |M_ij| for all pairs. The bounds
 method that found M does not matter.
 
 Some exclusions have no M without zeros: a form separates some pairs and puts all others on the threshold. Then a few
-pairs alone prove it, in exact fractions (`few_pairs`).
+pairs alone prove it, in exact fractions (`few_pairs`). Or the pairs of one item j alone prove it: x_iᵀAx_j = x_iᵀu with
+u = Ax_j, and no vector u and threshold separate the sources of j from all other items. The proof is a vector y with the
+signs of these pairs, Xᵀy = 0 and Σy = 0, in the column j of M; for the targets of j it is in the row j.
 """
 
 from __future__ import annotations
@@ -120,6 +122,9 @@ def check_exclusion(problem: Problem, matrix: Float64[ndarray, "rows columns"]) 
     if share < 1:
         reason = f"M has the sign of every pair, and the correction takes at most {share:.1e} of an entry"
         return ExclusionCheck(True, share, pairs, reason)
+    if (share := one_item_share(problem.graph, problem.rows, matrix)) < 1:
+        reason = f"the {pairs} pairs of one item alone prove it: the correction takes at most {share:.1e} of an entry"
+        return ExclusionCheck(True, share, pairs, reason)
     if few_pairs_prove(problem.graph, problem.rows, matrix):
         return ExclusionCheck(True, share, pairs, f"{pairs} pairs alone prove it, in exact fractions")
     if _has_signs(problem.graph, matrix):
@@ -167,18 +172,10 @@ def correction_share(
         total_size += float(magnitude.sum())
     form = (norm(products) + gamma(3 * items) * norm(sizes)) * up  # ≥ ‖E‖
     excess = (abs(total) + gamma(items * items) * total_size) * up  # ≥ |e|
-    # ρ ≥ ‖I − HG‖ for H about G⁻¹; then G has an inverse, and ‖G⁻¹v‖ ≤ ‖Hv‖/(1 − ρ)
-    gram = x.T @ x
-    try:
-        inverse = np.linalg.inv(gram)
-    except np.linalg.LinAlgError:
-        return np.inf
-    rho = norm(np.eye(d_model) - inverse @ gram) + gamma(d_model + 2) * norm(np.abs(inverse) @ np.abs(gram))
-    rho = (rho + gamma(items) * norm(inverse) * norm(size.T @ size)) * up
+    inverse, rho, lengths = _inverse_gram(x, up)
     if not rho < 0.5:
         return np.inf
     grown = up / (1 - rho)
-    lengths = (norm(x @ inverse.T, axis=1) + gamma(d_model) * norm(size @ np.abs(inverse).T, axis=1)) * grown
     s, s_error = x.sum(axis=0), gamma(items) * size.sum(axis=0)
     s_length = (norm(s) + norm(s_error)) * up
     inverse_s = (norm(inverse @ s) + (gamma(d_model) + gamma(items)) * norm(np.abs(inverse) @ size.sum(axis=0))) * grown
@@ -197,6 +194,63 @@ def correction_share(
         bound = factor * np.outer(lengths[start : start + step], lengths) + c
         worst = max(worst, float((bound / np.abs(matrix[start : start + step])).max()))
     return worst * up
+
+
+def one_item_share(
+    graph: Graph, rows: Float[ndarray, "items d_model"], matrix: Float64[ndarray, "items items"]
+) -> float:
+    """The largest part of an entry that the correction of a proof by one item's pairs can take, rounding included.
+
+    With B = (X, 1) and r = Bᵀy the vector y − B(BᵀB)⁻¹r meets the equations exactly. Below 1 the exclusion is proved.
+
+    Args:
+        graph: The graph that is excluded.
+        rows: The embedding's rows.
+        matrix: M, zero outside one column or one row.
+
+    Returns:
+        The share, infinite where a sign is wrong, other entries are not zero or the rows have too low a rank.
+
+    Raises:
+        InputError: The processor replaces subnormal numbers by zero.
+    """
+    require_subnormals()
+    related = graph.adjacency()
+    for of_pairs, is_relation in ((matrix, related), (matrix.T, related.T)):
+        columns = np.flatnonzero(of_pairs.any(axis=0))
+        if len(columns) == 1:
+            y, signs = of_pairs[:, columns[0]], np.where(is_relation[:, columns[0]], 1.0, -1.0)
+            break
+    else:
+        return np.inf
+    b = _equivalent_columns(np.column_stack([rows.astype(np.float64), np.ones(len(rows))]))
+    up = 1 + gamma(16 * sum(b.shape) + 64)
+    if not (np.isfinite(y).all() and (signs * y > 1 / FAR).all() and np.abs(b).max() < FAR):
+        return np.inf
+    _, rho, lengths = _inverse_gram(b, up)
+    rest = (norm(b.T @ y) + gamma(len(b)) * norm(np.abs(b).T @ np.abs(y))) * up  # ≥ ‖r‖
+    return float((lengths * rest / np.abs(y)).max()) * up if rho < 0.5 else np.inf
+
+
+def _inverse_gram(
+    x: Float64[ndarray, "items d_model"], up: float
+) -> tuple[Float64[ndarray, "d_model d_model"], float, Float64[ndarray, " items"]]:
+    """H about G⁻¹ for G = XᵀX, ρ ≥ ‖I − HG‖, and lengths ≥ ‖G⁻¹x_i‖, rounding included; ρ is infinite without H.
+
+    Where ρ < ½, G has an inverse, and ‖G⁻¹v‖ ≤ ‖Hv‖/(1 − ρ).
+    """
+    items, d_model = x.shape
+    gram, size = x.T @ x, np.abs(x)
+    try:
+        inverse = np.linalg.inv(gram)
+    except np.linalg.LinAlgError:
+        return gram, np.inf, np.full(items, np.inf)
+    rest = norm(np.eye(d_model) - inverse @ gram) + gamma(d_model + 2) * norm(np.abs(inverse) @ np.abs(gram))
+    rho = float((rest + gamma(items) * norm(inverse) * norm(size.T @ size)) * up)
+    if not rho < 0.5:
+        return inverse, np.inf, np.full(items, np.inf)
+    lengths = norm(x @ inverse.T, axis=1) + gamma(d_model) * norm(size @ np.abs(inverse).T, axis=1)
+    return inverse, rho, lengths * up / (1 - rho)
 
 
 def _equivalent_columns(x: Float64[ndarray, "items d_model"]) -> Float64[ndarray, "items columns"]:

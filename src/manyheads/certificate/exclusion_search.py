@@ -24,6 +24,7 @@ from manyheads.problem.problem import Problem
 EASY, HARD, HARD_STEP = (250, 0.3), (1500, 0.1), 40
 RARE = 256  # other pairs for each relation, from which on relations weigh more
 LONGEST_STEP = 64  # times the Newton step: if a form separates, the loss falls without end
+ONE_ITEM_MOST = 2048  # items, up to which the pairs of one item are mended: a linear programme of as many rows
 BLOCK = 1 << 18  # scores of a block of rows
 PART = 1 << 13  # scores of a part of a block: 64 KiB
 
@@ -114,14 +115,56 @@ class ExclusionSearch:
         self.steps += 1
         return True
 
-    def layer(self) -> Layer:
-        """One head whose form and threshold are those found, in the coordinates of the embedding itself."""
-        form = self.to_basis @ self.form @ self.to_basis.T
+    def layer(self, more: Step | None = None) -> Layer:
+        """One head whose form and threshold are those found, in the coordinates of the embedding itself.
+
+        Args:
+            more: A step that is added to them.
+        """
+        added, raised = more or (0.0, 0.0)
+        form = self.to_basis @ (self.form + added) @ self.to_basis.T
         left, strengths, right = np.linalg.svd(form)
         width = max(1, self.rank)
         roots = np.sqrt(strengths[:width])
         query, key = left[:, :width] * roots, right[:width].T * roots
-        return Layer(query[None], key[None], self.threshold)
+        return Layer(query[None], key[None], self.threshold + raised)
+
+    def one_item_step(self) -> Step | None:
+        """Where every wrong pair lies in one column or one row: a step that mends its pairs, by a linear programme.
+
+        The scores of the column j are those of the vector u = A·q_j. The step u → u + a, A → A + a·vᵀ with
+        v = q_j/‖q_j‖² changes the score of another pair (i, l) by (q_iᵀa)·(vᵀq_l). Its size and that of the change of
+        the threshold are bounded, so that no other pair becomes wrong. None where there is no such step.
+        """
+        if self.problem.items > ONE_ITEM_MOST:
+            return None
+        signs = np.where(self.problem.graph.adjacency(), 1.0, -1.0)
+        margins = signs * self.scores
+        ends_of_wrong = [np.unique(ends) for ends in np.nonzero(margins <= 0)]  # sources, targets
+        is_row = len(ends_of_wrong[0]) == 1
+        if not is_row and len(ends_of_wrong[1]) != 1:
+            return None
+        item = int(ends_of_wrong[0 if is_row else 1][0])
+        if self.problem.items == 1 or not self.basis[item].any():
+            return None
+        if is_row:
+            signs, margins = signs.T, margins.T
+        signs, own = signs[:, item], margins[:, item]
+        across = self.basis[item] / (self.basis[item] @ self.basis[item])
+        room = float(np.delete(margins, item, axis=1).min()) / (1.001 + np.abs(self.basis @ across).max())
+        # the largest ε with own + signs·(Qa − t) ≥ ε, |Qa| ≤ room and |t| ≤ room; variables a, t, ε
+        one = np.ones((len(own), 1))
+        bounded = np.hstack([self.basis, 0 * one, 0 * one])
+        limits = np.vstack([np.hstack([-signs[:, None] * self.basis, signs[:, None], one]), bounded, -bounded])
+        ends = np.concatenate([own, np.full(2 * len(own), room)])
+        from scipy.optimize import linprog  # takes long to import
+
+        ranges = [*([(None, None)] * self.rank), (-room, room), (None, None)]
+        found = linprog(np.append(np.zeros(self.rank + 1), -1.0), A_ub=limits, b_ub=ends, bounds=ranges)
+        if found.x is None or not found.x[-1] > 0:
+            return None
+        a, raised = found.x[: self.rank], float(found.x[self.rank])
+        return np.outer(across, a) if is_row else np.outer(a, across), raised
 
     def reason(self, wrong: int, lacking: int) -> str:
         """The reason why neither proof was found."""

@@ -1,22 +1,27 @@
-"""Exclusions that a few pairs alone prove, in exact fractions.
+"""Exclusions that a few pairs alone prove, in exact fractions, and the search for a proof by the pairs of one item.
 
 Some exclusions have no M without zeros: a form separates some pairs and puts all others on the threshold. Then a few
-pairs alone prove the exclusion: by Carathéodory's theorem at most d_model² + 2.
+pairs alone prove the exclusion: by Carathéodory's theorem at most d_model² + 2. In graphs with hubs it can be the pairs
+of one item: no vector separates its sources, or its targets, from all other items.
 """
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 import numpy as np
 from jaxtyping import Float, Float64
 from numpy import ndarray
 
+from manyheads.bounds.laws import constraint_share
 from manyheads.problem.graph import Graph
 from manyheads.problem.problem import Problem
 
 MOST_PAIRS = 102  # of a proof by few pairs: fractions of more take minutes
 SMALL = 128  # items, up to which a proof by few pairs is looked for
+HUBS = 8  # columns and rows that are searched for a proof by one item
+ITEM_STEPS = 60  # Newton steps of this search
 
 
 def few_pairs_prove(
@@ -112,3 +117,62 @@ def few_pairs(problem: Problem) -> Float64[ndarray, "items items"] | None:
     if found.x is None:
         return None
     return np.where(found.x > 1e-9, found.x * signs, 0.0).reshape(items, items)
+
+
+def one_item(problem: Problem) -> Float64[ndarray, "items items"] | None:
+    """A matrix with entries in one column or row that nearly proves an exclusion; None if none is found.
+
+    By the law of the degrees of freedom, k of m rows are separated from the others by a vector if d ≥ m·g*(k/m). The
+    columns and rows that need most are searched, if they need more than half of d_model.
+    """
+    items, related = problem.items, problem.graph.adjacency()
+    degrees = np.concatenate([related.sum(axis=0), related.sum(axis=1)])  # columns, then rows
+    shares = np.asarray(constraint_share(np.clip(degrees, 0.5, items - 0.5) / items))
+    left, strengths, _ = np.linalg.svd(np.column_stack([problem.rows, np.ones(items)]), full_matrices=False)
+    basis = left[:, strengths > strengths[0] * items * 2.0**-50] * math.sqrt(items)
+    for place in np.argsort(-shares, kind="stable")[:HUBS].tolist():
+        if items * shares[place] < problem.d_model / 2:
+            return None
+        item, is_row = place % items, place >= items
+        signs = np.where(related[item] if is_row else related[:, item], 1.0, -1.0)
+        found = _inseparable(basis, signs)
+        if found is not None:
+            matrix = np.zeros((items, items))
+            matrix[item if is_row else slice(None), slice(None) if is_row else item] = found
+            return matrix
+    return None
+
+
+def _inseparable(
+    basis: Float64[ndarray, "items rank"], signs: Float64[ndarray, " items"]
+) -> Float64[ndarray, " items"] | None:
+    """A vector with these signs and no part along the basis, by Newton's method on the loss of `exclusion`."""
+    items, rank = basis.shape
+    point, scores = np.zeros(rank), np.zeros(items)
+    loss = float(items)
+    for _ in range(ITEM_STEPS):
+        margins = signs * scores
+        if (margins > 0).all():
+            return None
+        roots = 1 / np.sqrt(1 + margins**2)
+        slopes = signs * (1 - roots * margins)  # −dℓ/d(score)
+        gradient = basis.T @ slopes
+        vector = slopes - basis @ gradient / items
+        if (signs * vector > 0).all():
+            return np.asarray(vector)
+        curvature = (basis.T * roots**3) @ basis
+        curvature[np.diag_indices(rank)] += 1e-12 * np.trace(curvature)
+        step = np.linalg.solve(curvature, gradient)
+        length, fall = 1.0, float(gradient @ step)
+        while (after := _total_loss(signs * (scores + length * (basis @ step)))) > loss - 1e-4 * length * fall:
+            length /= 2
+            if length < 1e-8:
+                return None
+        point, loss = point + length * step, after
+        scores = basis @ point
+    return None
+
+
+def _total_loss(margins: Float64[ndarray, " items"]) -> float:
+    """Σ √(1 + z²) − z."""
+    return float((np.sqrt(1 + margins**2) - margins).sum())

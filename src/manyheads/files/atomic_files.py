@@ -71,7 +71,7 @@ def new_directory(directory: str | Path) -> Iterator[None]:
     Raises:
         InputError: The directory cannot be made, or is not writable.
     """
-    directory = Path(directory)
+    directory = path_of(directory)
     new = [path for path in (directory, *directory.parents) if not os.path.lexists(path)]
     with _undo_on_signals():
         try:

@@ -59,14 +59,18 @@ def reading(path: str | Path, fault: str) -> Iterator[None]:
         raise InputError(f"{path} {fault}") from error
 
 
-def exists(path: str | Path) -> bool:
+def exists(path: str | Path, *, any_kind: bool = False) -> bool:
     """Whether there is a regular file that can be read.
+
+    Args:
+        path: The file.
+        any_kind: Whether a directory, a pipe or a device counts as well.
 
     Raises:
         InputError: The name is too long, or a directory on the way cannot be searched.
     """
     try:
-        return stat.S_ISREG(os.stat(path).st_mode)
+        return stat.S_ISREG(os.stat(path).st_mode) or any_kind
     except (FileNotFoundError, NotADirectoryError):
         return False
     except (OSError, ValueError) as error:

@@ -44,7 +44,7 @@ class LatentFitting:
     ) -> None:
         """Set the weights, the keys reduced to the rank of the latent, and the optimiser's moments to zero."""
         down, up = latent_factors(key, self._latent)
-        self._values: list[Float64[ndarray, "..."]] = [query.copy(), down, up, np.array(threshold)]
+        self._values: list[Float64[ndarray, ...]] = [query.copy(), down, up, np.array(threshold)]
         self._first = [np.zeros_like(value) for value in self._values]
         self._second = [np.zeros_like(value) for value in self._values]
         self._taken = 0
@@ -76,7 +76,9 @@ class LatentFitting:
         begun, steps = time.monotonic(), 0
         for rate in rates:
             threshold = float(self._values[3])
-            levels = (-1.0, 1.0, ratio, (1 + ratio) / 2) if ratio else (-math.inf, threshold - 1, threshold + 1, threshold)
+            levels = (
+                (-1.0, 1.0, ratio, (1 + ratio) / 2) if ratio else (-math.inf, threshold - 1, threshold + 1, threshold)
+            )
             finding = self.look(*levels, weight)
             if not math.isfinite(finding.loss) or finding.loss == 0 or time.monotonic() - begun > seconds:
                 break

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float32, Float64
 from numpy import ndarray
 
-from manyheads.bounds.shape import Shape, require_even_sharing
+from manyheads.bounds.shape import Shape
 from manyheads.certificate import Certificate, certify, described
 from manyheads.certificate.certificate import calibrate
 from manyheads.certificate.precisions import Precision
@@ -21,7 +21,7 @@ from manyheads.errors import InputError, require_type
 from manyheads.fitting.descent import DescentResult, Engine, Weights, random_start, shrunk_start, widening_start
 from manyheads.fitting.folding import Map, fold, levelling_map, linear_map, map_rows, suitable_map, unfold
 from manyheads.fitting.options import DEFAULT_OPTIONS, Descent, FitOptions, FitProgress, suitable_descent
-from manyheads.fitting.shapes import Band, most_heads, narrowest_band, predicted_shape, require_possible
+from manyheads.fitting.shapes import Band, completed_shape, most_heads, narrowest_band, require_possible
 from manyheads.layer.latent import LatentKeys
 from manyheads.layer.layer import Layer
 from manyheads.layer.rules import MAX, SOFTMAX
@@ -112,12 +112,8 @@ def fit(
     """
     require_fit(problem, options)
     check_numbers(heads=heads, key_width=key_width, key_heads=key_heads)
-    if options.latent is not None:
-        if heads is None or key_width is None:
-            raise InputError("keys from a latent need a shape: give the heads, the key width and the latent")
-        return _fit(problem, Shape(d_model=problem.d_model, heads=heads, key_width=key_width, key_heads=key_heads,
-                                   latent=options.latent), options, start)
-    return _fit(problem, completed_shape(problem, heads, key_width, key_heads), options, start)
+    shape = completed_shape(problem, heads, key_width, key_heads, latent=options.latent)
+    return _fit(problem, shape, options, start)
 
 
 def _fit(problem: Problem, shape: Shape, options: FitOptions, start: Layer | None) -> FitResult:
@@ -249,7 +245,15 @@ class MappedProblem:
         map = suitable_map(problem.rows) if options.map == "auto" else options.map
         matrix = levelling_map(problem.rows) if map == "none" else linear_map(problem.rows, map)
         rows = problem.rows if matrix is None else map_rows(problem.rows, matrix)
-        return cls(problem, matrix, np.ascontiguousarray(rows, dtype=np.float32), lengths, options.precision, map, options.latent)
+        return cls(
+            problem,
+            matrix,
+            np.ascontiguousarray(rows, dtype=np.float32),
+            lengths,
+            options.precision,
+            map,
+            options.latent,
+        )
 
     def ratio(self, heads: int) -> float:
         """For softmax: a relation's logit over the half width of the band of other pairs (`band`); 0 for max."""
@@ -321,24 +325,6 @@ def require_fit(problem: Problem, options: FitOptions) -> None:
     """Refuse a problem or options of another type."""
     require_type(problem, Problem, "the problem to fit")
     require_type(options, FitOptions, "the options of a fit")
-
-
-def completed_shape(problem: Problem, heads: int | None, key_width: int | None, key_heads: int | None) -> Shape:
-    """The heads and the key width given, the rest by the law of the degrees of freedom."""
-    if heads is None or key_width is None:
-        if heads is not None:
-            require_even_sharing(heads=heads, key_heads=key_heads)
-        budget, predicted = predicted_shape(problem.graph, problem.d_model, heads=heads, key_heads=key_heads)
-        width = budget // (key_heads or predicted)
-        if key_width is not None:  # as many weights as predicted, in heads of the given width
-            both = (predicted + (key_heads or predicted)) * width
-            predicted = (
-                max(1, -(-both // (2 * key_width)))
-                if key_heads is None
-                else key_heads * max(1, -(-both // (key_heads * key_width)) - 1)
-            )
-        heads, key_width = predicted, key_width or width
-    return Shape(d_model=problem.d_model, heads=heads, key_width=key_width, key_heads=key_heads)
 
 
 def _nearer(one: DescentResult, other: DescentResult) -> bool:

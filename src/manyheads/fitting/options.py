@@ -254,8 +254,8 @@ class FitOptions:
 
     def provenance(self) -> dict[str, str | int]:
         """The origin of a layer of these options, for its record."""
-        latent: dict[str, str | int] = {} if self.latent is None else {"latent": self.latent}
-        return {"construction": "fit", "seed": self.seed, "rule": str(self.rule), "map": self.map} | latent
+        told: dict[str, str | int] = {"construction": "fit", "seed": self.seed, "rule": str(self.rule), "map": self.map}
+        return told if self.latent is None else told | {"latent": self.latent}
 
 
 DEFAULT_OPTIONS = FitOptions()

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from manyheads.bounds import bit_key_budget, freedom_key_width
+from manyheads.bounds import Shape, bit_key_budget, freedom_key_width
+from manyheads.bounds.shape import require_even_sharing
 from manyheads.errors import InputError
 from manyheads.fitting.options import ShapeTrial
 from manyheads.problem.graph import Graph
@@ -101,6 +102,32 @@ def predicted_shape(
         return (relations, relations) if key_heads is None else (key_heads * d_model, key_heads * relations)
     smallest = min(shapes)[0]
     return next(((key_heads or heads) * width, heads) for size, heads, width in shapes if size <= FEW * smallest)
+
+
+def completed_shape(
+    problem: Problem, heads: int | None, key_width: int | None, key_heads: int | None, *, latent: int | None
+) -> Shape:
+    """The heads and the key width given, the rest by the law of the degrees of freedom.
+
+    Raises:
+        InputError: Keys from a latent, which the law does not complete, or there is no layer of this shape.
+    """
+    if heads is None or key_width is None:
+        if latent is not None:
+            raise InputError("keys from a latent need a shape: give the heads, the key width and the latent")
+        if heads is not None:
+            require_even_sharing(heads=heads, key_heads=key_heads)
+        budget, predicted = predicted_shape(problem.graph, problem.d_model, heads=heads, key_heads=key_heads)
+        width = budget // (key_heads or predicted)
+        if key_width is not None:  # as many weights as predicted, in heads of the given width
+            both = (predicted + (key_heads or predicted)) * width
+            predicted = (
+                max(1, -(-both // (2 * key_width)))
+                if key_heads is None
+                else key_heads * max(1, -(-both // (key_heads * key_width)) - 1)
+            )
+        heads, key_width = predicted, key_width or width
+    return Shape(d_model=problem.d_model, heads=heads, key_width=key_width, key_heads=key_heads, latent=latent)
 
 
 def splits(key_budget: int, d_model: int) -> list[tuple[int, int]]:

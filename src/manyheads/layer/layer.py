@@ -22,7 +22,13 @@ if TYPE_CHECKING:
 
 
 def degrees_of_freedom(
-    *, d_model: int, heads: int, key_width: int, key_heads: int, latent: int | None = None, query_latent: int | None = None
+    *,
+    d_model: int,
+    heads: int,
+    key_width: int,
+    key_heads: int,
+    latent: int | None = None,
+    query_latent: int | None = None,
 ) -> int:
     """Degrees of freedom of the bilinear forms W_Q·W_Kᵀ of all heads: h·d·d_k + g·d·d_k − g·d_k².
 

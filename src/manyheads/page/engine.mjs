@@ -1,9 +1,10 @@
 // The C++ engine in this thread: draws problems, trains runs step by step, certifies layers (native/page/page.cpp).
+import { Sha256 } from "./hash.mjs";
 
 const STOPS = ["converged", "limit", "diverged", "running"];
 const PURPOSE = { graph: 1, embedding: 2, contexts: 3, weights: 5 }; // Purpose of src/manyheads/training/task.py
 const SETTINGS = [
-  "items", "d_model", "heads", "key_width", "context", "softmax", "balanced", "positive_weight", "target_rate",
+  "items", "d_model", "heads", "key_heads", "key_width", "context", "softmax", "balanced", "positive_weight", "target_rate",
   "sharpness", "learning_rate", "weight_decay", "beta1", "beta2", "epsilon", "steps", "validate_every",
   "validation_contexts", "test_contexts", "stop_above", "patience",
 ];
@@ -71,29 +72,38 @@ export class Engine {
     return BigInt.asUintN(64, this.call([words], [], (place) => this.native.seed_key(place, words.length)));
   }
 
-  /** The problem that a seed draws: a permutation over Gaussian rows, equal to the package's. */
-  drawProblem({ items, d_model, problem_seed }) {
+  /** The problem that a seed draws: a permutation over Gaussian rows, equal to the package's; `plain`: by the seed itself. */
+  drawProblem({ items, d_model, problem_seed }, plain = false) {
     const targets = new Int32Array(items);
-    const graphKey = this.seedKey(PURPOSE.graph, problem_seed, items, 1); // 1: the degree
+    const graphKey = plain ? BigInt(problem_seed) : this.seedKey(PURPOSE.graph, problem_seed, items, 1); // 1: the degree
     this.call([], [targets], (place) => this.native.permutation(graphKey, items, place));
+    const numbers = BigInt64Array.from([items, ...targets.keys(), ...targets], BigInt);
+    const fingerprint = new Sha256().update(numbers).digest().slice(0, 16);
+    const starts = Int32Array.from({ length: items + 1 }, (_, i) => i);
+    return { items, d_model, starts, targets, rows: this.gaussianRows(problem_seed, items, d_model, plain), labels: null, fingerprint };
+  }
+
+  /** The rows that a seed draws, equal to the package's. */
+  gaussianRows(seed, items, d_model, plain = false) {
     const rows = new Float32Array(items * d_model);
-    const rowsKey = this.seedKey(PURPOSE.embedding, problem_seed, items, d_model);
-    this.call([], [rows], (place) => this.native.gaussian(rowsKey, items, d_model, place));
-    return { items, d_model, starts: Int32Array.from({ length: items + 1 }, (_, i) => i), targets, rows };
+    const key = plain ? BigInt(seed) : this.seedKey(PURPOSE.embedding, seed, items, d_model);
+    this.call([], [rows], (place) => this.native.gaussian(key, items, d_model, place));
+    return rows;
   }
 
   /** The first query and key weights of a run, in float64. */
-  firstWeights({ seed, heads, d_model, key_width, initial_scale }) {
-    const size = heads * d_model * key_width;
-    const numbers = new Float64Array(2 * size);
-    const key = this.seedKey(PURPOSE.weights, seed, heads, d_model, key_width);
-    this.call([], [numbers], (place) => this.native.normals(key, 2 * size, initial_scale, place));
-    return { query: numbers.slice(0, size), key: numbers.slice(size) };
+  firstWeights({ seed, heads, key_heads, d_model, key_width, initial_scale }) {
+    const head = d_model * key_width;
+    const shared = key_heads === undefined ? [] : [key_heads];
+    const key = this.seedKey(PURPOSE.weights, seed, heads, d_model, key_width, ...shared);
+    const numbers = this.normals(key, (heads + (key_heads ?? heads)) * head, initial_scale);
+    return { query: numbers.slice(0, heads * head), key: numbers.slice(heads * head) };
   }
 
   /** Begin a run. `fields` are the fields of a Run as the package has them. */
   begin(fields, problem) {
     const settings = {
+      key_heads: fields.heads,
       ...fields,
       softmax: fields.rule === "softmax" ? 1 : 0,
       balanced: fields.positive_weight === "balanced" ? 1 : 0,
@@ -130,26 +140,27 @@ export class Engine {
 
   /** The weights of the run as a layer. */
   layer() {
-    const { heads, d_model, key_width, rule } = this.fields;
-    const [query, key] = [0, 0].map(() => new Float64Array(heads * d_model * key_width));
+    const { heads, key_heads = heads, d_model, key_width, rule } = this.fields;
+    const [query, key] = [heads, key_heads].map((count) => new Float64Array(count * d_model * key_width));
     const threshold = this.call([], [query, key], (q, k) => this.native.weights(q, k));
-    return { heads, d_model, key_width, rule, query, key, threshold };
+    return { heads, key_heads, d_model, key_width, rule, query, key, threshold };
+  }
+
+  /** Open a layer over rows: `scoreRow` and `certify` are about it. */
+  open({ heads, key_heads, d_model, key_width, query, key }, { items, rows }) {
+    const sizes = Int32Array.of(items, d_model, heads, key_heads ?? heads, key_width);
+    this.call([sizes, query, key, rows], [], (...places) => this.native.open_layer(...places));
   }
 
   /** The certificate of a layer under the rule max, with the score and the winning head of every pair. */
   certify(layer, problem) {
-    const { heads, d_model, key_width, query, key, threshold } = layer;
-    const { items, starts, targets, rows } = problem;
-    const sizes = Int32Array.of(items, d_model, heads, key_width);
+    const { threshold } = layer;
+    const { items, starts, targets } = problem;
+    this.open(layer, problem);
     const scores = new Float64Array(items * items);
     const winners = new Int32Array(items * items);
     const numbers = new Float64Array(8);
-    this.call(
-      [sizes, query, key, starts, targets, rows],
-      [scores, winners, numbers],
-      (size, q, k, start, target, row, score, winner, number) =>
-        this.native.certify(size, q, k, threshold, start, target, row, score, winner, number),
-    );
+    this.call([starts, targets], [scores, winners, numbers], (...places) => this.native.certify(threshold, ...places));
     const [low, high, rounding, missed, falsePairs, openPairs, source, target] = numbers;
     const margin = Math.min(high - threshold, threshold - low);
     const verdict = missed + falsePairs > 0 ? "refuted" : openPairs === 0 ? "holds" : "not proved";
@@ -159,8 +170,43 @@ export class Engine {
     };
   }
 
-  /** The score that each head of the layer certified last gives to a pair. */
-  headScores(heads, source, target) {
-    return Array.from({ length: heads }, (_, head) => this.native.head_score(head, source, target));
+  /** The scores that a head of the open layer gives to a source with every item. */
+  scoreRow(head, source, items) {
+    const scores = new Float64Array(items);
+    this.call([], [scores], (place) => this.native.score_row(head, source, place));
+    return scores;
+  }
+
+  /** Begin a fit under the rule max. */
+  beginFit({ heads, key_heads, key_width }, { items, d_model, starts, targets, rows }) {
+    const sizes = Int32Array.of(items, d_model, heads, key_heads, key_width);
+    this.call([sizes, starts, targets, rows], [], (...places) => this.native.begin_fit(...places));
+    this.fitSizes = [heads * d_model * key_width, key_heads * d_model * key_width];
+  }
+
+  setFit({ query, key, threshold }) {
+    this.call([query, key], [], (q, k) => this.native.set_fit(q, k, threshold));
+  }
+
+  getFit() {
+    const [query, key] = this.fitSizes.map((size) => new Float64Array(size));
+    const threshold = this.call([], [query, key], (q, k) => this.native.get_fit(q, k));
+    return { query, key, threshold };
+  }
+
+  /** Steps of a fit at these rates; without rates, a survey of all pairs. */
+  burstFit(rates, { beta1, beta2, weight }, untilOpen) {
+    const found = new Float64Array(6);
+    const [numbers, options] = [Float64Array.from(rates), Float64Array.of(beta1, beta2, weight)];
+    this.call([numbers, options], [found], (place, option, out) => this.native.burst_fit(place, numbers.length, option, untilOpen ? 1 : 0, out));
+    const [steps, loss, low, high, missed, falsePairs] = found;
+    return { steps, loss, low, high, wrong: missed + falsePairs };
+  }
+
+  /** Numbers of numpy's default_rng(seed).standard_normal, times a scale. */
+  normals(seed, count, scale) {
+    const numbers = new Float64Array(count);
+    this.call([], [numbers], (place) => this.native.normals(BigInt(seed), count, scale, place));
+    return numbers;
   }
 }

@@ -1,7 +1,7 @@
 // The laws and counts of the package that the page shows: src/manyheads/bounds/laws.py and graph_counts.py.
 
 const MAX_HEADS = 4096;
-export const PERMUTATION_SLOPE = 1.19;
+export const [PERMUTATION_SLOPE, RELATION_SLOPE] = [1.19, 0.46];
 
 /** The complementary error function; the relative error is below 1e-13. */
 function erfc(x) {
@@ -26,16 +26,22 @@ const density = (t) => Math.exp((-t * t) / 2) / Math.sqrt(2 * Math.PI); // φ(t)
 /** g*(f): the degrees of freedom for each constraint when a fraction f of the constraints is positive. */
 export function constraintShare(positives) {
   const f = Math.min(positives, 1 - positives);
-  // the best t has f·E[(t + z)₊] = (1 − f)·E[(−t + z)₊]; the difference rises with t
+  // the best t has f·E[(t + z)₊] = (1 − f)·E[(−t + z)₊]; the logarithm of the ratio rises with t: halves, then Newton's steps
+  const odds = Math.log1p(-f) - Math.log(f);
+  const ramps = (t) => [t * below(t) + density(t), density(t) - t * below(-t)];
   let [low, high] = [0, 37.5];
-  for (let n = 0; n < 100; n++) {
+  for (let n = 0; n < 10; n++) {
     const t = (low + high) / 2;
-    const above = t * below(t) + density(t);
-    const under = density(t) - t * below(-t);
-    if (f * above < (1 - f) * under) low = t;
+    const [above, under] = ramps(t);
+    if (Math.log(above / under) < odds) low = t;
     else high = t;
   }
-  return f * below(low) + (1 - f) * below(-low);
+  let t = (low + high) / 2;
+  for (let n = 0; n < 5; n++) {
+    const [above, under] = ramps(t);
+    t = Math.min(37.5, Math.max(0, t - ((Math.log(above / under) - odds) * above * under) / density(t)));
+  }
+  return f * below(t) + (1 - f) * below(-t);
 }
 
 /** m²·g*(m'/(h·m²)): the degrees of freedom that each of h heads needs for its share of the relations. */
@@ -43,23 +49,24 @@ export function freedomNeeded({ items, relations, heads }) {
   return items ** 2 * constraintShare(relations / (heads * items ** 2));
 }
 
-/** The degrees of freedom of one head of this width. */
-export function headFreedom({ d_model, key_width }) {
+/** The degrees of freedom of one head of this width; of heads that share keys, in the mean. */
+export function headFreedom({ d_model, heads = 1, key_heads = heads, key_width }) {
   const rank = Math.min(key_width, d_model);
-  return 2 * d_model * rank - rank ** 2;
+  return ((heads + key_heads) * d_model * rank - key_heads * rank ** 2) / heads;
 }
 
 /** The smallest key width with which each head has the freedom that its share of the relations needs, or null. */
-export function freedomKeyWidth({ items, relations, d_model, heads }) {
+export function freedomKeyWidth({ items, relations, d_model, heads, key_heads = heads }) {
   const needed = freedomNeeded({ items, relations, heads });
   for (let key_width = 1; key_width <= d_model; key_width++)
-    if (headFreedom({ d_model, key_width }) >= needed) return key_width;
+    if (headFreedom({ d_model, heads, key_heads, key_width }) >= needed) return key_width;
   return null;
 }
 
 /** The split with the smallest key budget by the degrees-of-freedom law, or null. */
 export function freedomSplit({ items, relations, d_model, most = MAX_HEADS }) {
   let best = null;
+  if (freedomKeyWidth({ items, relations, d_model, heads: most }) === null) return null; // the need of a head falls with their number
   for (let heads = 1; heads <= most; heads++) {
     if (best && heads >= best.heads * best.key_width) break; // a head has at least one key dimension
     const key_width = freedomKeyWidth({ items, relations, d_model, heads });
@@ -73,9 +80,30 @@ export function paperKeyBudget({ items, relations, d_model, slope = PERMUTATION_
   return (slope * relations * Math.log2(items)) / d_model;
 }
 
-/** log2 m! over the weights of W_Q and W_K. */
-export function bitsPerWeight({ items, d_model, heads, key_width }) {
-  let bits = 0;
-  for (let n = 2; n <= items; n++) bits += Math.log2(n);
-  return bits / (2 * d_model * heads * key_width);
+/** ln n!: a sum of logarithms for small n, else Stirling's series; the relative error is below 1e-13. */
+function lnFactorial(n) {
+  let sum = 0;
+  for (let k = 2; k <= Math.min(n, 64); k++) sum += Math.log(k);
+  if (n <= 64) return sum;
+  const x = 1 / n;
+  return n * Math.log(n) - n + 0.5 * Math.log(2 * Math.PI * n) + x * (1 / 12 - x * x * (1 / 360 - x * x * (1 / 1260 - (x * x) / 1680)));
+}
+
+const lnChoices = (n, k) => lnFactorial(n) - lnFactorial(k) - lnFactorial(n - k);
+
+/** The family that a graph is one of, in words, and log2 of its number of graphs: src/manyheads/bounds/graph_counts.py. */
+export function graphBits({ items, relations = items, permutation = true, regular = true, degree = 1, loops = false }) {
+  if (permutation) return { bits: lnFactorial(items) / Math.LN2, family: `permutations of ${items} items` };
+  const pairs = items * (items - 1);
+  if (regular && !loops) {
+    const nats = 2 * items * lnChoices(items - 1, degree) - lnChoices(pairs, items * degree) - 0.5;
+    return { bits: Math.max(0, nats / Math.LN2), family: `${degree}-regular graphs of ${items} items` };
+  }
+  const family = `graphs of ${items} items and ${relations} relations${loops ? ", loops allowed" : ""}`;
+  return { bits: lnChoices(loops ? items * items : pairs, relations) / Math.LN2, family };
+}
+
+/** log2 of the number of graphs over the weights of W_Q and W_K. */
+export function bitsPerWeight({ d_model, heads, key_heads = heads, key_width, ...graph }) {
+  return graphBits(graph).bits / ((heads + key_heads) * d_model * key_width);
 }

@@ -1,4 +1,4 @@
-// Pictures from values: a line picture as SVG, and the matrix of all pairs on a canvas.
+// Pictures from values: curves and points as SVG.
 
 const SVG = "http://www.w3.org/2000/svg";
 export const MARKS = ["circle", "square", "triangle", "diamond", "cross", "ring"]; // a head count has a mark and a colour
@@ -22,6 +22,15 @@ export function ticks(low, high, count = 5) {
   return found;
 }
 
+/** Powers of ten within a range, with 2 and 5 times them where they are few. */
+export function logTicks(low, high) {
+  const found = [];
+  for (let power = Math.floor(Math.log10(low)); 10 ** power <= high; power++) for (const n of [1, 2, 5]) found.push(Number((n * 10 ** power).toPrecision(1)));
+  const inside = found.filter((value) => value >= low && value <= high);
+  const tens = inside.filter((value) => Number.isInteger(Math.log10(value)));
+  return tens.length > 3 ? tens : inside;
+}
+
 /** The path of a mark around a point. */
 function markPath(kind, x, y, r = 4.5) {
   const shapes = {
@@ -36,19 +45,26 @@ function markPath(kind, x, y, r = 4.5) {
 }
 
 /**
- * Draw curves into `place`. A series is { name, points: [[x, y, words]], mark }; a law is { name, x } or { name, y }.
+ * Draw curves into `place`. A series is { name, points: [[x, y, words, chosen]], mark }; a law is { name, x } or { name, y }.
+ *
+ * `chosen` is called where the reader points at a mark or goes to it by the keyboard. An axis with `log` has logarithms.
  */
-export function drawCurves(place, { series, laws = [], x, y, label }) {
+export function drawCurves(place, { series, laws = [], x, y, label, lines = true }) {
   const width = Math.max(280, Math.min(900, place.clientWidth)); // so that text has its own size on every screen
-  const [height, left, bottom, top, right] = [width < 480 ? 240 : 320, 52, 42, 14, 14];
-  const across = (value) => left + ((value - x.low) / (x.high - x.low || 1)) * (width - left - right);
-  const up = (value) => height - bottom - ((value - y.low) / (y.high - y.low || 1)) * (height - bottom - top);
-  const svg = element("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });
-  for (const value of ticks(x.low, x.high, width < 480 ? 4 : 8)) {
+  const [height, left, bottom, top, right] = [width < 480 ? 240 : 320, 52, 42, 14, 26];
+  const part = (axis) => {
+    const on = axis.log ? Math.log : (number) => number;
+    return (value) => (on(value) - on(axis.low)) / (on(axis.high) - on(axis.low) || 1);
+  };
+  const [partX, partY] = [part(x), part(y)];
+  const across = (value) => left + partX(value) * (width - left - right);
+  const up = (value) => height - bottom - partY(value) * (height - bottom - top);
+  const svg = element("svg", { viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": label });
+  for (const value of (x.log ? logTicks : ticks)(x.low, x.high, width < 480 ? 4 : 8)) {
     svg.append(element("line", { x1: across(value), x2: across(value), y1: up(y.low), y2: up(y.high), class: "grid" }));
     svg.append(element("text", { x: across(value), y: height - bottom + 16, class: "tick", "text-anchor": "middle" }, String(value)));
   }
-  for (const value of ticks(y.low, y.high)) {
+  for (const value of (y.log ? logTicks : ticks)(y.low, y.high, 5)) {
     svg.append(element("line", { x1: left, x2: width - right, y1: up(value), y2: up(value), class: "grid" }));
     svg.append(element("text", { x: left - 6, y: up(value) + 4, class: "tick", "text-anchor": "end" }, String(value)));
   }
@@ -71,10 +87,18 @@ export function drawCurves(place, { series, laws = [], x, y, label }) {
   for (const one of series) {
     const group = element("g", { class: `series colour-${one.colour % 6}` });
     const sorted = [...one.points].sort((a, b) => a[0] - b[0]);
-    if (sorted.length > 1) group.append(element("polyline", { points: sorted.map(([a, b]) => `${across(a)},${up(b)}`).join(" ") }));
+    if (lines && sorted.length > 1) group.append(element("polyline", { points: sorted.map(([a, b]) => `${across(a)},${up(b)}`).join(" ") }));
     if (one.mark)
-      for (const [a, b, words] of sorted)
-        group.append(element("path", { d: markPath(one.mark, across(a), up(b)), class: `mark ${one.mark}` }, element("title", {}, words)));
+      for (const [a, b, words, chosen] of sorted) {
+        const mark = element("path", { d: markPath(one.mark, across(a), up(b)), class: `mark ${one.mark}` }, element("title", {}, words));
+        if (chosen) {
+          mark.setAttribute("tabindex", 0);
+          mark.setAttribute("role", "img");
+          mark.setAttribute("aria-label", words);
+          for (const event of ["pointerenter", "focus", "click"]) mark.addEventListener(event, chosen);
+        }
+        group.append(mark);
+      }
     svg.append(group);
   }
   const keys = series.filter((one) => one.mark).map((one) => {
@@ -83,79 +107,4 @@ export function drawCurves(place, { series, laws = [], x, y, label }) {
     return element("li", {}, sample, one.name);
   });
   place.replaceChildren(svg, ...(keys.length ? [element("ul", { class: "keys" }, ...keys)] : []));
-}
-
-/** The state of each pair: 0 right and no relation, 1 right relation, 2 missed relation, 3 false pair. */
-export function pairStates({ items, targets }, scores, threshold) {
-  const states = new Uint8Array(items * items);
-  for (let i = 0; i < items; i++)
-    for (let j = 0; j < items; j++) {
-      const found = scores[i * items + j] > threshold;
-      const related = targets[i] === j;
-      states[i * items + j] = related ? (found ? 1 : 2) : found ? 3 : 0;
-    }
-  return states;
-}
-
-/** Paint one pixel for each pair: with many items, a rectangle for each pair would block the page for seconds. */
-function paintPixels(pen, { items, scores, threshold, states, winners, byHead, colour, largest }) {
-  const parts = (name) => [1, 3, 5].map((n) => parseInt(colour(name).slice(n, n + 2), 16));
-  const [ground, shade, right, missed, wrong] = ["--matrix", "--shade", "--right", "--missed", "--false"].map(parts);
-  const heads = [0, 1, 2, 3, 4, 5].map((n) => parts(`--series-${n}`));
-  const image = pen.createImageData(items, items);
-  for (let at = 0; at < items * items; at++) {
-    const state = states[at];
-    const near = state === 0 ? Math.max(0, 1 + (scores[at] - threshold) / largest) : 0;
-    const part = near > 0.3 ? 0.5 * near ** 3 : 0;
-    const full = state === 1 ? (byHead ? heads[winners[at] % 6] : right) : state === 2 ? missed : wrong;
-    for (let n = 0; n < 3; n++) image.data[4 * at + n] = state === 0 ? ground[n] + part * (shade[n] - ground[n]) : full[n];
-    image.data[4 * at + 3] = 255;
-  }
-  pen.putImageData(image, 0, 0);
-}
-
-/** Paint the matrix: shades by score; relations are squares, missed relations crosses, false pairs bars. */
-export function paintMatrix(canvas, { items, scores, threshold, states, winners, byHead, chosen }) {
-  const style = getComputedStyle(canvas);
-  const known = {};
-  const colour = (name) => (known[name] ??= style.getPropertyValue(name).trim());
-  const pixels = items > 128;
-  const side = pixels ? 1 : Math.floor(720 / items);
-  canvas.width = canvas.height = side * items;
-  const pen = canvas.getContext("2d");
-  pen.fillStyle = colour("--matrix");
-  pen.fillRect(0, 0, canvas.width, canvas.height);
-  let largest = 1e-12;
-  for (const score of scores) largest = Math.max(largest, Math.abs(score - threshold));
-  if (pixels) paintPixels(pen, { items, scores, threshold, states, winners, byHead, colour, largest });
-  for (let i = 0; i < items && !pixels; i++)
-    for (let j = 0; j < items; j++) {
-      const at = i * items + j;
-      const state = states[at];
-      const near = Math.max(0, 1 + (scores[at] - threshold) / largest); // 0 far below the threshold, 1 at it
-      if (state === 0 && near > 0.3) {
-        pen.globalAlpha = 0.5 * near ** 3;
-        pen.fillStyle = colour("--shade");
-        pen.fillRect(j * side, i * side, side, side);
-        pen.globalAlpha = 1;
-      }
-      if (state === 0) continue;
-      const name = state === 1 ? (byHead ? `--series-${winners[at] % 6}` : "--right") : state === 2 ? "--missed" : "--false";
-      pen.fillStyle = pen.strokeStyle = colour(name);
-      if (state === 1) pen.fillRect(j * side, i * side, side, side);
-      else if (state === 3) pen.fillRect(j * side, i * side + side / 3, side, side / 3);
-      else {
-        pen.lineWidth = Math.max(1.5, side / 5);
-        pen.beginPath();
-        pen.moveTo(j * side, i * side);
-        pen.lineTo((j + 1) * side, (i + 1) * side);
-        pen.moveTo((j + 1) * side, i * side);
-        pen.lineTo(j * side, (i + 1) * side);
-        pen.stroke();
-      }
-    }
-  if (!chosen) return;
-  pen.strokeStyle = colour("--text");
-  pen.lineWidth = 2;
-  pen.strokeRect(chosen.target * side - 1, chosen.source * side - 1, side + 2, side + 2);
 }

@@ -1,4 +1,5 @@
 // A run of the package: its fields with every default resolved, and its id.
+import { sha256 } from "./hash.mjs";
 
 export const PROTOCOL = {
   sharpness: 10, learning_rate: 1e-3, weight_decay: 0, beta1: 0.9, beta2: 0.999, epsilon: 1e-8,
@@ -21,12 +22,11 @@ export function stepLimit(items, d_model, rule = "max") {
   return TABLE_2[`${items},${d_model}`] ?? (items > 512 || items > 16 * d_model ? LONG : 20000);
 }
 
-/** The fields of a run that learns a permutation over Gaussian rows. */
-export function runFields({ items, d_model, heads, key_width, context, seed, rule, steps }) {
+/** The fields of a run: of a permutation over Gaussian rows, or of a graph and rows of files (`graph`, `rows`: given:…). */
+export function runFields({ items, d_model, heads, key_heads = heads, key_width, context, seed, rule, steps, graph = "permutation", rows = "gaussian", permutation = true }) {
   return {
-    ...PROTOCOL, items, d_model, heads, key_width, seed, problem_seed: seed, graph: "permutation", degree: 1,
-    embedding: "gaussian", rule, message_width: d_model, context, positive_weight: context - 1,
-    initial_scale: d_model ** -0.5, steps,
+    ...PROTOCOL, items, d_model, heads, ...(key_heads === heads ? {} : { key_heads }), key_width, seed, problem_seed: seed, graph, degree: 1, embedding: rows, rule,
+    message_width: d_model, context, positive_weight: permutation ? context - 1 : "balanced", initial_scale: d_model ** -0.5, steps,
   };
 }
 
@@ -46,46 +46,5 @@ export function runId(fields) {
     const real = REALS.has(name) && typeof value === "number";
     return `${JSON.stringify(name)}:${real ? pythonFloat(value) : JSON.stringify(value)}`;
   });
-  return sha256(new TextEncoder().encode(`{${text.join(",")}}`)).slice(0, 16);
-}
-
-/** The first `count` primes. */
-function primes(count) {
-  const found = [];
-  for (let n = 2; found.length < count; n++) if (found.every((prime) => n % prime)) found.push(n);
-  return found;
-}
-
-/** SHA-256 in hexadecimal digits. The browser's own function does not exist on pages from some places. */
-export function sha256(bytes) {
-  const fraction = (x) => ((x - Math.floor(x)) * 2 ** 32) >>> 0;
-  const constants = primes(64).map((prime) => fraction(Math.cbrt(prime)));
-  const state = primes(8).map((prime) => fraction(Math.sqrt(prime)));
-  const padded = new Uint8Array((((bytes.length + 8) >> 6) + 1) << 6);
-  padded.set(bytes);
-  padded[bytes.length] = 0x80;
-  const view = new DataView(padded.buffer);
-  view.setUint32(padded.length - 4, bytes.length * 8);
-  view.setUint32(padded.length - 8, Math.floor(bytes.length / 2 ** 29));
-  const turn = (x, count) => (x >>> count) | (x << (32 - count));
-  const w = new Uint32Array(64);
-  for (let block = 0; block < padded.length; block += 64) {
-    for (let i = 0; i < 16; i++) w[i] = view.getUint32(block + 4 * i);
-    for (let i = 16; i < 64; i++) {
-      const [x, y] = [w[i - 15], w[i - 2]];
-      const early = turn(x, 7) ^ turn(x, 18) ^ (x >>> 3);
-      const late = turn(y, 17) ^ turn(y, 19) ^ (y >>> 10);
-      w[i] = w[i - 16] + early + w[i - 7] + late;
-    }
-    let [a, b, c, d, e, f, g, h] = state;
-    for (let i = 0; i < 64; i++) {
-      const choice = (e & f) ^ (~e & g);
-      const first = (h + (turn(e, 6) ^ turn(e, 11) ^ turn(e, 25)) + choice + constants[i] + w[i]) | 0;
-      const majority = (a & b) ^ (a & c) ^ (b & c);
-      const second = ((turn(a, 2) ^ turn(a, 13) ^ turn(a, 22)) + majority) | 0;
-      [h, g, f, e, d, c, b, a] = [g, f, e, (d + first) | 0, c, b, a, (first + second) | 0];
-    }
-    [a, b, c, d, e, f, g, h].forEach((word, i) => (state[i] = (state[i] + word) >>> 0));
-  }
-  return state.map((word) => word.toString(16).padStart(8, "0")).join("");
+  return sha256(`{${text.join(",")}}`).slice(0, 16);
 }

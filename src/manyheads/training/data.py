@@ -60,7 +60,9 @@ class TrainingData:
 
 def training_data(run: Run) -> TrainingData:
     """The data of a run, drawn from its problem seed; refused where run and data would not fit into the memory."""
-    require_memory(run_bytes(run), f"a run of {in_heads(run.heads, run.key_width, run.key_heads)} on {run.items:,} items")
+    require_memory(
+        run_bytes(run), f"a run of {in_heads(run.heads, run.key_width, run.key_heads)} on {run.items:,} items"
+    )
     task, seed = run.task, run.seed if run.problem_seed is None else run.problem_seed
     problem = task.draw(seed)
     rate = int(np.float64(task.target_rate).view(np.uint64))

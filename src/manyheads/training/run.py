@@ -96,7 +96,7 @@ class Run(Identified):
     def fields(self) -> dict[str, int | float | str]:
         """The run as flat JSON: every None replaced by the value it stands for, and the version of the protocol.
 
-        `key_heads` is a field only if heads share keys: all other runs have the ids that they had before keys were shared.
+        `key_heads` is a field only if heads share keys, so all other runs keep their ids.
         """
         shared = _shared_fields(self.task, self.rule, self.protocol)
         own = {

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from matplotlib.figure import Figure
 
-from manyheads.drawing.style import BLACK, BLUE, GREEN, GREY, ORANGE, VERMILLION, look, panels
-from tools.pages.bits_per_weight.text import ONE_HEAD, PERMUTATIONS, REAL, REGULAR, points
+from manyheads.drawing.style import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILLION, look, panels
+from tools.pages.bits_per_weight.text import ONE_HEAD, PERMUTATIONS, REAL, REGULAR, SHARED, points
 from tools.pages.rows import Row, Tables, matching
 
 MARKS = (
@@ -15,6 +15,7 @@ MARKS = (
     (PERMUTATIONS, "trained_bits", BLUE, "x", "permutations, trained"),
     (REGULAR, "certified_bits", GREEN, "D", "regular graphs, certified"),
     (REGULAR, "trained_bits", GREEN, "+", "regular graphs, trained"),
+    (SHARED, "certified_bits", PURPLE, "s", "shared keys, certified"),
     (ONE_HEAD, "certified_bits", ORANGE, "^", "one head at its transition"),
     (REAL, "certified_bits", BLACK, "*", "real relations, certified"),
 )

@@ -7,20 +7,25 @@ from itertools import groupby
 from statistics import median
 
 from manyheads.bounds import bits_per_weight, log2_labellings
+from manyheads.bounds.lower import log2_patterns
 from tools.pages.capacity_floor.text import Problem, summarise
 from tools.pages.rows import DATA, Row, Tables, fill, machine_text, matching, table
+from tools.pages.shared_keys.text import OWN
+from tools.pages.shared_keys.text import summarise as shared_layers
 
 HEAD_PAGE = "one-head"  # the table of the page on one head, which has more seeds and sizes than the rows here
 TABLES = (
     *([HEAD_PAGE] if (DATA / f"{HEAD_PAGE}.csv").exists() else []),
     "capacity_floor",
+    "shared-keys",
     "bits-per-weight-one-head",
     "bits-per-weight-real",
     "bits-per-weight-neighbours",
     "bits-per-weight-machine",
 )
 PERMUTATIONS, REGULAR, ONE_HEAD, REAL = "permutations", "regular graphs", "one head at its transition", "real relations"
-GROUPS = (PERMUTATIONS, REGULAR, ONE_HEAD, REAL)
+SHARED = "shared keys"
+GROUPS = (PERMUTATIONS, REGULAR, SHARED, ONE_HEAD, REAL)
 
 
 def points(tables: Tables, measured: Mapping[Problem, int | None] | None = None) -> list[Row]:
@@ -35,11 +40,30 @@ def points(tables: Tables, measured: Mapping[Problem, int | None] | None = None)
         group = REGULAR if floor["family"] == "regular" else PERMUTATIONS
         words = f"regular:{floor['items']}:{floor['degree']}"
         found.append(_point(group, words, floor["d_model"], certified=floor["floor"], trained=floor["measured"]))
+    found += _shared(tables.get("shared-keys", []))
     found += [_point(ONE_HEAD, *one) for one in transitions(tables)]
     for row in tables["bits-per-weight-real"]:
         words = f"random:{row['items']}:{row['relations']}"
         point = _point(REAL, words, row["d_model"], certified=row["heads"] * row["key_width"])
         found.append(point | {"graphs": row["name"]})
+    return found
+
+
+def _shared(rows: Sequence[Row]) -> list[Row]:
+    """Of each problem the layer with shared keys that has the fewest weights; D_K: half of them over d_model."""
+    layers = [point for point in matching(shared_layers(rows), rule="max") if "layer" in point]
+    smallest: dict[str, Row] = {}
+    for point in sorted(layers, key=lambda point: int(point["layer"].parameters)):
+        if point["sharing"] != OWN:
+            smallest.setdefault(f"regular:{point['items']}:{point['degree']}", point)
+    found = []
+    for words, point in smallest.items():
+        layer = point["layer"]
+        degree = 2 if layer.latent is None else 3
+        most = log2_patterns(items=point["items"], heads=layer.heads, variables=layer.all_freedom + 1, degree=degree)
+        one = _point(SHARED, words, layer.d_model, certified=layer.parameters / (2 * layer.d_model))
+        graphs = f"{one['graphs']}: {layer.words()}"
+        found.append(one | {"graphs": graphs, "most_bits": float(most) / layer.parameters})
     return found
 
 
@@ -106,6 +130,7 @@ def page(tables: Tables) -> str:
         "real_width": " and ".join(sorted({str(point["d_model"]) for point in real})),
         "real_seconds": " and ".join(f"{row['seconds']:.0f} s" for row in tables["bits-per-weight-real"]),
         "most": _range([point["most_bits"] for point in many]),
+        "shared": _range([point["certified_bits"] for point in matching(found, group=SHARED)]),
         "densest": _densest(matching(found, group=REGULAR)),
         "machine": machine_text(tables["bits-per-weight-machine"]),
     }

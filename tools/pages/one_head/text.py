@@ -10,7 +10,7 @@ from statistics import median
 from manyheads.bounds.laws import freedom_needed
 from tools.pages.rows import Row, Tables, fill, machine_text, matching, number, table
 
-TABLES = ("one-head", "one-head-missed", "one-head-machine")
+TABLES = ("one-head", "one-head-missed", "one-head-hubs", "one-head-machine")
 TITLES = {
     "permutation": "permutation",
     "regular:2": "2-regular",
@@ -61,10 +61,11 @@ def transitions(rows: Sequence[Row]) -> Iterator[Transition]:
 
 def page(tables: Tables) -> str:
     """The text of the page."""
-    rows, missed, machine = (tables[name] for name in TABLES)
+    rows, missed, hubs, machine = (tables[name] for name in TABLES)
     found = list(transitions(rows))
     gaussian = [one for one in found if one.family != "wordnet"]
     decided = [one for one in gaussian if one.decided]
+    opened = [one for one in found if not one.decided]
     crossed = [one for one in found if one.held < one.excluded]
     distances = [(one.excluded + one.held) / 2 - one.law for one in decided]
     proved = [row for row in rows if row["share"] is not None]
@@ -81,8 +82,10 @@ def page(tables: Tables) -> str:
         or "none",
         places=len(gaussian),
         decided=len(decided),
+        open_list="; ".join(f"{TITLES[one.family]}, m = {one.items}, seed {one.seed}" for one in opened) or "none",
         crossed=len(crossed),
         crossed_list="; ".join(f"{TITLES[one.family]}, m = {one.items}, seed {one.seed}" for one in crossed) or "none",
+        seeds=seeds_by_size(gaussian),
         one_sided=one_sided(rows, found),
         transition_table=transition_table(found),
         lowest=f"{min(distances):+.1f}",
@@ -91,11 +94,21 @@ def page(tables: Tables) -> str:
         largest_share=f"{max(row['share'] for row in proved):.0e}",
         largest=f"({largest['items']}, {largest['d_model']})",
         time_table=time_table(rows),
-        wordnet_table=wordnet_table(rows),
+        wordnet_table=wordnet_table(rows, hubs),
         missed_table=missed_table(missed),
         machine=machine_text(machine),
     )
     return fill(__file__, facts)
+
+
+def seeds_by_size(found: Sequence[Transition]) -> str:
+    """The number of seeds that have decisions on both sides, and the sizes that have this number."""
+    seeds = {items: len({one.seed for one in found if one.items == items}) for items in {one.items for one in found}}
+    told = []
+    for count in sorted(set(seeds.values()), reverse=True):
+        sizes = ", ".join(str(items) for items in sorted(seeds) if seeds[items] == count)
+        told.append(f"{count} for {sizes} items")
+    return "; ".join(told)
 
 
 def one_sided(rows: Sequence[Row], found: Sequence[Transition]) -> str:
@@ -120,7 +133,7 @@ def transition_table(found: Sequence[Transition]) -> str:
     for family, items in dict.fromkeys((one.family, one.items) for one in found if one.family != "wordnet"):
         own = [one for one in found if (one.family, one.items) == (family, items)]
         sides = interval([one.excluded for one in own]), interval([one.held for one in own])
-        decided = f"{sum(one.decided for one in own)} of {len(own)}"
+        decided = f"{sum(one.decided for one in own)} of {len(own)}" if any(one.decided for one in own) else "open"
         lines.append([TITLES[family], items, f"{own[0].law:.1f}", *sides, decided])
     head = ["graph", "m", "law: d", "largest d excluded", "smallest d held", "seeds decided"]
     return table(head, sorted(lines, key=lambda line: (list(TITLES.values()).index(line[0]), line[1])))
@@ -137,8 +150,8 @@ def time_table(rows: Sequence[Row]) -> str:
     return table(["m", "decisions", "Newton steps", "median seconds", "longest"], lines)
 
 
-def wordnet_table(rows: Sequence[Row]) -> str:
-    """The transition over real rows, beside the law for random ones."""
+def wordnet_table(rows: Sequence[Row], hubs: Sequence[Row]) -> str:
+    """The transition over real rows, beside the law for random ones, and the exclusions by one token."""
     lines = []
     for items in sorted({row["items"] for row in matching(rows, family="wordnet")}):
         own = matching(rows, family="wordnet", items=items)
@@ -146,8 +159,10 @@ def wordnet_table(rows: Sequence[Row]) -> str:
         held = min(row["d_model"] for row in matching(own, verdict="held"))
         undecided = ", ".join(str(row["d_model"]) for row in matching(own, verdict="undecided")) or "none"
         relations = own[0]["relations"]
-        lines.append([items, relations, f"{law(items, relations):.1f}", excluded, held, undecided])
-    return table(["m", "relations", "law: d", "largest d excluded", "smallest d held", "d undecided"], lines)
+        alone = [f"{hub['d_model']} ({hub['token_relations']})" for hub in matching(hubs, items=items)]
+        lines.append([items, relations, f"{law(items, relations):.1f}", excluded, held, undecided, *alone])
+    head = ["m", "relations", "law: d", "largest d excluded", "smallest d held", "d undecided"]
+    return table([*head, "largest d that one token excludes (its relations)"], lines)
 
 
 def missed_table(rows: Sequence[Row]) -> str:

@@ -68,15 +68,17 @@ class Sharing:
     latent: int = 0
 
 
+# in the order of their work: permutations first, because their searches are the shortest
 SIZES = (
     Size(64, 16, 24),
     Size(128, 16, 24, degrees=(1,)),
-    Size(128, 16, 8, degrees=(4,), heads=(8,)),  # 4 heads of full width hold none of these graphs
     Size(256, 32, 6, degrees=(1,)),
     Size(64, 16, 6, "softmax", (1,), (4,)),
-    Size(256, 32, 4, degrees=(4,), heads=(8,)),
+    Size(64, 64, 6, "softmax", (1,), (4,)),
+    Size(128, 128, 4, "softmax", (1,), (4,)),
     Size(512, 64, 3, degrees=(1,), heads=(4,)),
-    Size(128, 16, 6, "softmax", (1,), (4,)),
+    Size(128, 16, 8, degrees=(4,), heads=(8,)),  # 4 heads of full width hold none of these graphs
+    Size(256, 32, 4, degrees=(4,), heads=(8,)),
     Size(1024, 128, 2, degrees=(1,), heads=(4,)),
     Size(512, 64, 2, degrees=(4,), heads=(8,)),
     Size(1024, 128, 2, degrees=(4,), heads=(8,)),
@@ -142,17 +144,18 @@ def _try(
         context_length=CONTEXT if size.rule == "softmax" else None,
         latent=min(sharing.latent * width, size.d_model) or None,
     )
-    shape = {"heads": sharing.heads, "key_width": width, "key_heads": None if sharing.latent else sharing.key_heads}
+    keys = None if sharing.latent else sharing.key_heads
     used = 0
     if held is not None:
         start = held.layer
         if not sharing.latent:
             start = Layer(*narrowed_start((start.query, start.key, start.threshold), key_width=width), start.rule)
-        found = fit(problem, **shape, options=replace(options, restarts=1), start=start)
+        once = replace(options, restarts=1)
+        found = fit(problem, heads=sharing.heads, key_width=width, key_heads=keys, options=once, start=start)
         used += 1
         if found.certificate.holds:
             return found, used
-    found = fit(problem, **shape, options=options)
+    found = fit(problem, heads=sharing.heads, key_width=width, key_heads=keys, options=options)
     return (found if found.certificate.holds else None), used + found.attempts
 
 

@@ -81,7 +81,6 @@ class AuditCommand:
                 written += _draw(architecture, geometry, self.picture, force=self.force)
         return Answer(facts | {"written": written}, [*shown, *shown_files(written)], yes=True)
 
-
     def _side_by_side(self) -> Answer:
         """The known models, or two of them."""
         from manyheads.cli.render.advice_table import shown_architectures, shown_comparison

@@ -45,8 +45,9 @@ class MeasureCommand:
     heads: Annotated[str, tyro.conf.arg(metavar="powers:N|all:N|LIST")] = "powers:16"
     """Head counts: the powers of two up to N, all up to N, or a list such as 1,3,6."""
     key_heads: Annotated[str | None, tyro.conf.arg(metavar="INT|h/N", help_behavior_hint="(default: as many)")] = None
-    """Key heads that the heads share in equal groups: a number (1 is MQA), or h/2 for one key head for every two heads.
-    powers:N and all:N then leave out head counts that cannot share evenly. The smallest layer has the fewest weights."""
+    """Key heads that the heads share in equal groups: a number (1 is MQA), or h/2: one key head for every two heads.
+    powers:N and all:N then leave out head counts that cannot share evenly. The smallest layer has the fewest weights,
+    and D_K* is its key budget."""
     seeds: int = 10
     """Number of seeds, from 0 on."""
     goal: GoalWord = "0.99"

@@ -303,6 +303,7 @@ class PaperCommand:
 
     def _list(self, names: Sequence[str], scale: Scale) -> Answer:
         from manyheads.cli.render.paper_table import list_answer
+        from manyheads.files.door import exists
         from manyheads.papers import Rows, read_rows
         from manyheads.papers.effort import Speed
         from manyheads.papers.reproduction import known_rows
@@ -311,7 +312,7 @@ class PaperCommand:
         rows = Rows(())
         if self.from_rows is not None:
             rows = read_rows(self.from_rows)
-        elif self.store.exists():
+        elif exists(self.store, any_kind=True):
             with Store.read(self.store) as store:
                 rows = known_rows(names, store, scale)
         speed = Speed()

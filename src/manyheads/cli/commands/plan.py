@@ -176,8 +176,13 @@ class PlanRelationsCommand:
         items, _, d_model = _sizes(self.items, None, self.d_model, None, embedding)
         if d_model is None:
             raise InputError("plan relations needs --d-model, or an embedding, which says it too")
-        sizes = {"heads": self.heads, "key_width": self.key_width, "key_heads": self.key_heads, "latent": self.latent}
-        shape = Shape(d_model=d_model, **sizes)
+        shape = Shape(
+            d_model=d_model,
+            heads=self.heads,
+            key_width=self.key_width,
+            key_heads=self.key_heads,
+            latent=self.latent,
+        )
         rows = None if embedding is None else embedding.rows
         answer = relations_that_fit(
             shape, items=items, rule=rule_named(self.storage.rule), bits=self.storage.bits, embedding=rows

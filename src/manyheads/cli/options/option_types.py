@@ -136,7 +136,9 @@ def check_pictures(stems: Sequence[Path | None], *, force: bool) -> list[Path]:
 
 
 def refuse_other_picture(stem: Path | None) -> None:
-    """Refuse a name that asks for another format than .png and .svg."""
+    """Refuse a name that asks for another format than .png and .svg, and a directory without a name in it."""
+    if stem is not None and not stem.name:
+        raise InputError(f"--picture is the beginning of a file's name, not the directory {stem}")
     if stem is not None and stem.suffix.lower() in OTHER_PICTURES:
         raise InputError(f"pictures are written as .png and .svg, not as {stem.suffix}: give {stem.stem!r}")
 

@@ -265,11 +265,12 @@ def _not_generated(option: str, words: str | None) -> str:
 
 
 def _names_kind(words: str, kinds: Iterable[str], forms: list[str], *, what: str) -> bool:
+    from manyheads.files.door import exists
+
     name = words.partition(":")[0]
     if name in kinds:
         return True
-    path = Path(words)
-    if path.exists() or (path.suffix and ":" not in words):
+    if (Path(words).suffix and ":" not in words) or exists(words, any_kind=True):
         return False
     near = difflib.get_close_matches(name, list(kinds), n=1)
     nearest = next((form for form in forms if near and form.partition(":")[0] == near[0]), None)

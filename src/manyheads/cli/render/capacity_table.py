@@ -151,7 +151,9 @@ def _by_heads(capacity: Capacity) -> Table:
         cells = _cells(capacity, line)
         if shared:
             width = int(cells[1] or 0)
-            weights = f"{round(2 * line[0].size / line[0].key_width) * width * capacity.task.d_model:,}" if width else ""
+            weights = (
+                f"{round(2 * line[0].size / line[0].key_width) * width * capacity.task.d_model:,}" if width else ""
+            )
             cells = (str(line[0].groups), weights, *cells)
         table.add_row(str(heads), *cells)
     return table

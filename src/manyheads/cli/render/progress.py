@@ -102,7 +102,9 @@ def watch_line(watch: MeasureProgress, seconds: float) -> str:
     """The state of a measurement in one line."""
     rate = watch.trained / seconds if seconds > 0 else 0.0
     left = f", {timedelta(seconds=round(watch.left / rate))} left" if rate else ""
-    best = "nothing works yet" if watch.best is None else f"smallest D_K that works so far {watch.best}"
+    shared = any(point.key_heads is not None for point in watch.points)
+    size = "(D_Q + D_K)/2" if shared else "D_K"
+    best = "nothing works yet" if watch.best is None else f"smallest {size} that works so far {watch.best:g}"
     return f"{watch.trained} runs done, about {watch.left} to go{left}; {best}"
 
 

@@ -73,7 +73,9 @@ class LayerBatch:
     def evaluate(self, stream: Stream, count: int) -> list[Tally]:
         """Each run's tally over the first contexts of a stream."""
         run = self.run
-        numbers = run.task.context * (run.task.context * run.heads + run.d_model + 2 * run.query_budget) * len(self.data)
+        numbers = (
+            run.task.context * (run.task.context * run.heads + run.d_model + 2 * run.query_budget) * len(self.data)
+        )
         at_once = max(1, NUMBERS_AT_ONCE // numbers)
         parts = [
             self.terms.tallies(self.weights, self._contexts(stream, start, min(at_once, count - start)))
