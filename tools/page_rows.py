@@ -222,7 +222,7 @@ def run_points(name: str, axes: Axes, rows: Rows, scale: Scale, groups: Groups) 
             continue
         panel = ", ".join(f"{key} {columns[key]}" for key in axes.panels if key in columns)
         place = (panel, str(columns.get(axes.series, "")), rounded(_number(x)))
-        found.setdefault(place, []).append((int(str(run.fields.get("seed", 0))), float(value), run.id))
+        found.setdefault(place, []).append((int(str(run.fields.get("seed", 0))), _number(value), run.id))
     return [
         [*place, rounded(fmean(one[1] for one in runs)), groups.place(axes.y, runs)] for place, runs in found.items()
     ]
@@ -264,13 +264,13 @@ def floor_figures(rows: Rows, scale: Scale) -> list[dict[str, object]]:
     )
     trained = "Trained: D_K* of the paper's protocol, at which training reaches a mean F1 of 0.99."
     weights = "log2 of the number of graphs of the kind over the weights of W_Q and W_K."
-    same = {"log": "xy", "series": "layers"}
+    same: dict[str, object] = {"log": "xy", "series": "layers"}
     return [
         {"name": "floor", "title": "The floor: certified and trained layers", "caption": f"{floor} {trained}",
-         "words": (_LAW.words[0], "key budget D_K"), "points": budgets} | same,
+         "words": (_LAW.words[0], "key budget D_K"), "points": budgets, **same},
         {"name": "bits", "title": "Bits per weight of certified and trained layers",
          "caption": f"{weights} {floor} {trained}", "words": ("items / d_model", "bits per weight"),
-         "points": bits} | same,
+         "points": bits, **same},
     ]  # fmt: skip
 
 

@@ -83,7 +83,9 @@ def in_metadata() -> tuple[bytes, Read]:
         try:
             fields = json.loads(text)
             path.write_bytes(
-                pack_tensors({"query": layer.query, "key": layer.key}, {str(name): str(fields[name]) for name in fields})
+                pack_tensors(
+                    {"query": layer.query, "key": layer.key}, {str(name): str(fields[name]) for name in fields}
+                )
             )
         except (ValueError, TypeError, IndexError, RecursionError):
             return  # this text is no metadata: nothing is read

@@ -116,7 +116,13 @@ def start(name: str, directory: Path) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        preexec_fn=_heed_ctrl_c,
     )
+
+
+def _heed_ctrl_c() -> None:
+    """End the ignoring of SIGINT: a shell starts background work with it, and manyheads leaves it so."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def outcome(name: str, directory: Path, number: int, code: int, said: str) -> tuple[str, str]:

@@ -88,6 +88,7 @@ REFUSED_BEFORE_ALLOCATION = {
     "contexts of a run": "train --graph permutation:32 --embedding gaussian:16 --heads 1 --key-width 2"
     " --test-contexts 1000000000",
     "fit": "fit --graph permutation:64 --embedding gaussian:16 --heads 1024 --key-width 100000",
+    "retrieval": "retrieve --error 1 --context-length 2147483647",
 }
 
 
@@ -201,8 +202,9 @@ def native_settings(**changes: int) -> Settings:
 @pytest.mark.parametrize(
     ("name", "most"),
     [
-        ("d_model", WIDTH.most), ("heads", BUDGET.most // 2), ("key_heads", 1), ("key_width", BUDGET.most), ("context", CONTEXT.most),
-        ("steps", STEPS.most), ("validate_every", STEPS.most), ("validation_contexts", CONTEXTS.most),
+        ("d_model", WIDTH.most), ("heads", BUDGET.most // 2), ("key_heads", 1), ("key_width", BUDGET.most),
+        ("context", CONTEXT.most), ("steps", STEPS.most),
+        ("validate_every", STEPS.most), ("validation_contexts", CONTEXTS.most),
         ("test_contexts", CONTEXTS.most), ("patience", CONTEXTS.most),
     ],
 )  # fmt: skip

@@ -190,3 +190,15 @@ def test_export_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*EXPORT, "torch", "--embedding", "rows.npy", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["written"] == ["out/attention.py", "out/layer.safetensors"]
     assert main([*ATTEND[:1], "out/layer.safetensors", *ATTEND[2:], "1"]) in (0, 1)
+
+
+def test_heads_that_share_keys_attend_as_they_score() -> None:
+    rng = np.random.default_rng(0)
+    layer, rows = (
+        Layer(rng.standard_normal((4, 5, 3)), rng.standard_normal((2, 5, 3)), 0.1),
+        rng.standard_normal((9, 5)),
+    )
+    vocabulary = Vocabulary(layer, rows)
+    scores = layer.scores(rows)
+    assert {one.target for one in vocabulary.all_from([3])} == set(np.flatnonzero(scores[3] > 0.1).tolist())
+    assert {one.source for one in vocabulary.all_to([3])} == set(np.flatnonzero(scores[:, 3] > 0.1).tolist())

@@ -22,10 +22,11 @@ import numpy as np
 from manyheads import _native, gaussian, permutation_graph
 from manyheads._native import Fitting32, Fitting64, Settings, Training, multiply
 
-def train(precision, softmax, values, context):
+def train(precision, softmax, values, context, key_heads=3):
     graph, rng = permutation_graph(40, seed=0), np.random.default_rng(1)
     settings = Settings()
     settings.items, settings.d_model, settings.heads, settings.key_width, settings.context = 40, 13, 3, 5, context
+    settings.key_heads = key_heads
     settings.softmax, settings.values, settings.message_width = softmax, values, 5 if values else 0
     settings.balanced, settings.positive_weight, settings.target_rate, settings.sharpness = False, 15.0, 0.5, 10.0
     settings.learning_rate, settings.weight_decay, settings.beta1, settings.beta2 = 1e-3, 0.01, 0.9, 0.999
@@ -34,7 +35,8 @@ def train(precision, softmax, values, context):
     settings.validation_contexts = settings.test_contexts = 1
     messages = rng.standard_normal((40, 5)) if values else None
     run = Training(settings, precision, graph.row_starts, graph.targets, gaussian(40, 13, seed=2), messages)
-    run.set_weights(*rng.standard_normal((2, 3, 13, 5)) / 4, 0.1)
+    query, key = rng.standard_normal((2, 3, 13, 5)) / 4
+    run.set_weights(query, key[:key_heads], 0.1)
     losses = run.advance(100)
     query, key, threshold = run.weights()
     return [np.nansum(losses), np.linalg.norm(query), np.linalg.norm(key), threshold, *run.evaluate(2, 50)]
@@ -55,7 +57,8 @@ def product():
 results = {"isa": _native.isa, "product float64": product()}
 results |= {"fit float32": fit(Fitting32), "fit float64": fit(Fitting64)}
 for name, rules in {"max": (False, False, 16), "max, 11 items": (False, False, 11), "softmax": (True, False, 16),
-                    "softmax, 9 items": (True, False, 9), "values": (False, True, 16)}.items():
+                    "softmax, 9 items": (True, False, 9), "values": (False, True, 16),
+                    "max, shared keys": (False, False, 16, 1), "softmax, shared keys": (True, False, 9, 1)}.items():
     for precision in ("float32", "float64"):
         results[f"{name} {precision}"] = train(precision, *rules)
 print(json.dumps(results))
@@ -184,6 +187,54 @@ WANTED: dict[str, list[float]] = {
         1421.3747499037459,
         1772.119998631683,
         413,
+    ],
+    "max, shared keys float32": [
+        92.57619818765865,
+        3.0624788875420093,
+        1.6512337109959445,
+        0.15622654557228088,
+        103,
+        1133,
+        310,
+        0.0,
+        0.0,
+        0,
+    ],
+    "max, shared keys float64": [
+        92.57620512769275,
+        3.0624832154552437,
+        1.6512356731961497,
+        0.15622673256251113,
+        103,
+        1133,
+        310,
+        0.0,
+        0.0,
+        0,
+    ],
+    "softmax, shared keys float32": [
+        200.76198475033206,
+        3.2680711640324156,
+        1.8062875302739183,
+        0.19593459367752075,
+        170,
+        3880,
+        0,
+        0.0,
+        0.0,
+        0,
+    ],
+    "softmax, shared keys float64": [
+        200.76192510085144,
+        3.2680754582590588,
+        1.8062897373418048,
+        0.195934778442142,
+        170,
+        3880,
+        0,
+        0.0,
+        0.0,
+        0,
     ],
 }
 

@@ -110,7 +110,8 @@ def some_layers() -> list[tuple[Layer, Problem]]:
         elif seed % 2:
             layer = fit(problem, heads=4, key_width=3, key_heads=2 if seed % 4 == 1 else None).layer
         else:
-            layer = Layer(*rng.standard_normal((2, 3, 8, 4)), threshold=0.7)
+            query, key = rng.standard_normal((2, 3, 8, 4))
+            layer = Layer(query, key, threshold=0.7)
         cases.append((layer, problem))
     return cases
 
@@ -147,7 +148,8 @@ def test_a_layer_of_the_package_needs_no_other_file_where_it_is_drawn(tab: Tab, 
 def test_softmax_layers_are_looked_into(tab: Tab) -> None:
     graph = capitals()
     rng = np.random.default_rng(0)
-    layer = Layer(*rng.standard_normal((2, 2, 6, 3)) * 2, threshold=0.4, rule="softmax", labels=graph.labels)
+    query, key = rng.standard_normal((2, 2, 6, 3)) * 2
+    layer = Layer(query, key, threshold=0.4, rule="softmax", labels=graph.labels)
     rows = gaussian(20, 6, seed=0)
     tab.give(("s.safetensors", pack_layer(layer, provenance={}, embedding=rows)))
     tab.wait("verdict", "manyheads certify --context-length")
@@ -259,7 +261,8 @@ def test_a_page_about_2000_items(browser: Any, tmp_path: Path) -> None:
     from manyheads.page import layer_page
 
     rng = np.random.default_rng(0)
-    layer = Layer(*rng.standard_normal((2, 2, 32, 8)), threshold=9.0)
+    query, key = rng.standard_normal((2, 2, 32, 8))
+    layer = Layer(query, key, threshold=9.0)
     names = tuple(f"word{n}" for n in range(2000))
     graph = permutation_graph(2000, seed=0).with_labels(names)
     problem = Problem(graph, gaussian(2000, 32, seed=0))

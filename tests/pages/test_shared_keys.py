@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from statistics import median
 
+import numpy as np
 import pytest
 from matplotlib.collections import PathCollection
 
@@ -33,9 +34,9 @@ def test_the_prices_of_the_package_are_those_of_the_rows() -> None:
     def told(values: list[float]) -> tuple[float, ...]:
         return tuple(round(number, 2) for number in (min(values), median(values), max(values)))
 
-    assert tuple(
-        max(one[name] for one in matching(ROWS, rule="max")) for name in ("items", "d_model")
-    ) == LARGEST_MEASURED
+    assert (
+        tuple(max(one[name] for one in matching(ROWS, rule="max")) for name in ("items", "d_model")) == LARGEST_MEASURED
+    )
     assert {number: told(found[f"{number} heads a key head"]) for number in PRICES} == PRICES
     assert (
         told([price for name, values in found.items() if name.startswith(LATENT) for price in values]) == LATENT_PRICES
@@ -110,7 +111,8 @@ def test_the_pictures_have_a_mark_for_each_problem(tmp_path: Path) -> None:
     points = summarise(ROWS)
     weights, cached = draw_prices(points).axes
     for axis, name in ((weights, "weights"), (cached, "cached")):
-        drawn = [y for marks in axis.collections if isinstance(marks, PathCollection) for _, y in marks.get_offsets()]
+        marks = [one for one in axis.collections if isinstance(one, PathCollection)]
+        drawn = [float(y) for one in marks for y in np.asarray(one.get_offsets())[:, 1]]
         assert sorted(drawn) == pytest.approx(
             sorted(price for found in prices(points, name).values() for price in found)
         )

@@ -13,11 +13,12 @@ import pytest
 SOURCE = Path(__file__).parents[2] / "src" / "manyheads"
 STANDALONE = SOURCE / "files" / "standalone"  # copied to users, not imported
 MODULES = sorted(path for path in SOURCE.rglob("*.py") if STANDALONE not in path.parents)
-MOST_MODULES, LONGEST = 214, 350
+MOST_MODULES, LONGEST = 212, 350
 # Lines without docstrings, comments and empty lines: the first edition had 18,262, the redesign ended with 18,084.
 # Since then came proofs (exclusions, precision), checks (files, numbers, rows, streams, signals), bounds and bits per
-# weight, and the surface: short tables, data frames, rows by name, headings, published rows as tables.
-MOST_CODE = 23_200
+# weight, the surface (short tables, data frames, rows by name, headings, published rows as tables), records in layer
+# files, shared keys and latents, and the page for browsers. The redesign ended with 190 modules.
+MOST_CODE = 23_400
 
 
 NAMES = ("max", "softmax", "sum", "logsumexp")
@@ -62,7 +63,7 @@ def test_the_package_has_few_modules_of_a_readable_size() -> None:
     assert len(MODULES) <= MOST_MODULES
     assert sum(map(code_lines, MODULES)) <= MOST_CODE
     assert {str(path): size for path, size in sizes.items() if size > LONGEST} == {}
-    assert 110 <= median(size for path, size in sizes.items() if path.name != "__init__.py") <= 188
+    assert 110 <= median(size for path, size in sizes.items() if path.name != "__init__.py") <= 186
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))

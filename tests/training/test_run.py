@@ -23,9 +23,9 @@ CHANGED: dict[str, Any] = {
     "items": 65, "d_model": 17, "heads": 3, "key_heads": 2, "key_width": 6, "seed": 4, "problem_seed": 9,
     "graph": "regular", "degree": 2, "embedding": np.eye(64), "rule": "softmax", "objective": "values",
     "message_width": 8, "context": 8, "target_rate": 0.25, "sharpness": 9.0, "positive_weight": 3.0,
-    "initial_scale": 0.5, "initial_threshold": 0.1, "learning_rate": 2e-3, "weight_decay": 0.01, "beta1": 0.8, "beta2": 0.99,
-    "epsilon": 1e-7, "steps": 30_000, "validate_every": 250, "validation_contexts": 100, "test_contexts": 100,
-    "stop_above": 0.9, "patience": 3, "precision": "float64",
+    "initial_scale": 0.5, "initial_threshold": 0.1, "learning_rate": 2e-3, "weight_decay": 0.01, "beta1": 0.8,
+    "beta2": 0.99, "epsilon": 1e-7, "steps": 30_000, "validate_every": 250, "validation_contexts": 100,
+    "test_contexts": 100, "stop_above": 0.9, "patience": 3, "precision": "float64",
 }  # fmt: skip
 
 

@@ -137,4 +137,4 @@ class Vocabulary:
 
     @cached_property
     def _keys(self) -> Float64[ndarray, "heads items key_width"]:
-        return self.embedding.astype(np.float64) @ self.layer.key.astype(np.float64)
+        return self.layer.by_head(self.embedding.astype(np.float64) @ self.layer.key.astype(np.float64))

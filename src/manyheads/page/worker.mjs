@@ -174,9 +174,10 @@ export function serve(post, wait = pauseOf()) {
       work(number);
     },
     pause() {
-      left = 0;
       fitting = false;
-      if (check) post({ kind: "check", number, ...check, paused: true, ...seen(true) });
+      left = check ? 0 : Math.min(left, 1); // a run without a check stops at its first
+      if (!check) return;
+      post({ kind: "check", number, ...check, paused: true, ...seen(true) });
       paint();
     },
     async fit({ fields, shape, ...message }) {

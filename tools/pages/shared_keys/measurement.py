@@ -14,6 +14,8 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from manyheads.fitting import FitOptions, FitResult, fit
 from manyheads.fitting.descent import narrowed_start
 from manyheads.fitting.shapes import predicted_shape
@@ -149,7 +151,8 @@ def _try(
     if held is not None:
         start = held.layer
         if not sharing.latent:
-            start = Layer(*narrowed_start((start.query, start.key, start.threshold), key_width=width), start.rule)
+            query, key = (weights.astype(np.float64) for weights in (start.query, start.key))
+            start = Layer(*narrowed_start((query, key, start.threshold), key_width=width), start.rule)
         once = replace(options, restarts=1)
         found = fit(problem, heads=sharing.heads, key_width=width, key_heads=keys, options=once, start=start)
         used += 1

@@ -50,10 +50,10 @@ def draw_prices(points: Sequence[Row]) -> Figure:
                 spread = [place + 0.3 * (number + 0.5) / len(values) - 0.15 for number in range(len(values))]
                 axis.scatter(spread, values, color=colour, marker=marker, s=34, zorder=3)
                 middle = (values[(len(values) - 1) // 2] + values[len(values) // 2]) / 2
-                axis.hlines(middle, place - 0.3, place + 0.3, color=colour, linewidth=2.4)
+                axis.hlines(middle, place - 0.22, place + 0.22, color=colour, linewidth=2.4)
                 axis.annotate(
-                    f"{middle:.2f}", (place + 0.32, middle), xytext=(0, 3), textcoords="offset points", va="bottom",
-                    ha="center", fontsize=10, fontweight="bold", color=colour, zorder=4,
+                    f"{middle:.2f}", (place + 0.26, middle), va="center", ha="left", fontsize=10, fontweight="bold",
+                    color=colour, zorder=4,
                 )  # fmt: skip
             axis.axhline(1.0, color=GREY, linestyle="--", linewidth=1.2)
             axis.set(

@@ -263,6 +263,7 @@ def _models() -> str:
     lines = []
     for name in MODELS:
         model = ARCHITECTURES[name]
+        assert model.vocabulary is not None, "these models have a published vocabulary"
         shape, found = model.shape, layer_cost(model.shape, items=model.vocabulary)
         own, loss = shape.unshared, found.loss
         assert loss is not None, "these models share keys"

@@ -10,6 +10,7 @@ import tyro
 from manyheads.cli.options.option_types import Json, Number
 from manyheads.cli.render.answer import Answer, pairs_table, shown_notes
 from manyheads.errors import InputError
+from manyheads.numbers import require_memory
 from manyheads.tables import in_heads
 
 if TYPE_CHECKING:
@@ -96,6 +97,12 @@ class RetrieveCommand:
             raise InputError(
                 f"--subset lies between 1 and --context-length {self.context_length}, not at {self.subset}"
             )
+        count, width = (2, 1) if self.task == "max-and-min" else (self.retrieve, self.input_width)
+        # the places of every extremum and their permutation, the sequences, the directions
+        numbers = self.context_length * (count + 2 + self.sequences * width) + count * width
+        require_memory(
+            8 * numbers, f"{count:,} extrema of {self.sequences:,} sequences of {self.context_length:,} tokens"
+        )
 
     def _built(self) -> tuple[SharpHeads, RetrievalTask]:
         import warnings
