@@ -37,14 +37,13 @@ CASES = [
     ("plan relations --items 64 --d-model 16 --heads 2 --key-width 8", 0, "relations"),
     ("audit gpt2", 0, "heads"),
     ("paper list", 0, "fig3"),
-    ("retrieve --error 0.1 --sequences 50", 0, "heads"),
-    ("paper --claim 6 --from-rows rows.jsonl.gz", 2, "rows.jsonl.gz does not exist"),
+    ("heads l.safetensors", 2, "is not a block that manyheads wrote"),
     ("explore -o page.html", 0, "page.html"),
 ]
 # (words, the extra that the command must name)
 EXTRAS = [
-    ("block --items 24 --heads 2 --key-width 4 --embedding gaussian -o b.safetensors", "torch"),
-    ("heads l.safetensors", "torch"),
+    ("block --items 24 --heads 2 --key-width 4 --embedding gaussian:16 -o b.safetensors", "torch"),
+    ("retrieve --error 0.1 --sequences 50", "torch"),
     ("paper fig7 --embedding gaussian -o p7", "torch"),
     ("paper retrieval -o pr", "torch"),
     (
