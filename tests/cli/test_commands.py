@@ -30,6 +30,7 @@ def _in_a_new_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 OPTION_ERRORS = [
+    (["audit", "compare", "--items", "9", "gpt2", "llama3-8b"], "'gpt2' stands behind an option"),
     ([], "a command is missing: choose from plan, fit, compile, "),
     (["comple"], "there is no command 'comple': did you mean compile?"),
     (["xyzzy"], "there is no command 'xyzzy': manyheads --help lists them"),

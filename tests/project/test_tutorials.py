@@ -72,8 +72,8 @@ def test_certified_layer(tmp_path: Path) -> None:
     facts = {
         "sizes": "[graph.items, graph.relations]",
         "holds": "certificate.holds",
-        "equal": "bool((recognised == graph.adjacency()).all())",
-        "paris": "attends('Paris')",
+        "equal": "bool((found.layer.recognise(chosen.rows) == graph.adjacency()).all())",
+        "paris": "list(found.layer.attends('Paris'))",
         "broken": "[broken.verdict, broken.witness is not None]",
         "differences": "differences if torch is not None else 0",
     }

@@ -94,18 +94,21 @@ def explain(name: str, command: type, words: Sequence[str], refusal: str) -> str
     known = {spelling: option for option in options if not option.placed for spelling in option.names}
     places = [option for option in options if option.placed]
     given: set[str] = set()
-    left = list(words)
+    left, has_option_between = list(words), False
     while left:
         word = left.pop(0)
         if not _is_option(word):
             if not places:
                 return f"{name} takes no word {word!r} here: manyheads {name} --help lists its options"
+            if has_option_between and places[0].names[0] in given:
+                return f"{name}: {word!r} stands behind an option: give it together with the words before the option"
             if said := places[0].objection(word):
                 return said
             given.add(places[0].names[0])
             if places[0].count is not None:
                 places.pop(0)
             continue
+        has_option_between |= bool(given)
         spelling, equals, value = word.partition("=")
         spelling = spelling.replace("_", "-")
         if spelling not in known:
