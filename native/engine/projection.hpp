@@ -37,19 +37,35 @@ void project(const Layout<T> layout, const Positions<T, FIXED> positions, const 
 
 // Hands sink(gradient) the gradient of every vector of weights in the order of memory:
 // gradient[row, d] = Σ_p by_projection[row, p] · x[p, d]. A finished tile waits, and is handed on vector by vector
-// between the products of the next: the optimiser keeps other parts of the CPU busy than they do. After every panel
+// between the products of the next: the optimiser keeps other parts of the CPU busy than they do. In a browser both
+// together have too few registers, so there a block of rows is handed on when it is finished. After every panel
 // then(sink) is called.
 template <class T, int FIXED, class Sink, class Then> Sink weight_gradients(const Layout<T> layout, const Positions<T, FIXED> positions,
                                                                             const T *by_projection, const Gathered<T> &x, T *panel_rows,
                                                                             Sink sink, Then then) {
     constexpr int W = WIDTH<T>, ROWS = 4;
     const std::ptrdiff_t stride = positions.stride(), length = positions.length();
-    alignas(64) T waiting[ROWS * TILE_VECTORS * W];
+    alignas(64) T waiting[ROWS * PANEL<T>];
     int count = 0;  // of vectors that wait
     for (int panel = 0; panel < layout.panels(); ++panel) {
         const int width = layout.width(panel);
         for (int p = 0; p < length; ++p)
             for (int d = 0; d < width; d += W) store<T>(panel_rows + p * PANEL<T> + d, load(x.row(p) + panel * PANEL<T> + d));
+        if constexpr (BROWSER) {
+            row_blocks<ROWS>(layout.rows(), [&](auto R, int c) MANYHEADS_INLINE {
+                vector_blocks<T>(width, [&](auto V, int d) MANYHEADS_INLINE {
+                    Tile<T, R, V> tile;
+                    tile.clear();
+                    const T *const right = panel_rows + d;
+                    tile.accumulate(by_projection + c * stride, stride, 1, length,
+                                    [=](std::ptrdiff_t p, auto v) MANYHEADS_INLINE { return load(right + p * PANEL<T> + v * W); });
+                    tile.store_to(waiting + d, width);
+                });
+                for (int n = 0; n < R * width; n += W) sink(load(waiting + n));
+            });
+            then(sink);
+            continue;
+        }
         vector_blocks<T>(width, [&](auto V, int) MANYHEADS_INLINE {
             row_blocks<ROWS>(layout.rows(), [&](auto R, int c) MANYHEADS_INLINE {
                 Tile<T, R, V> tile;

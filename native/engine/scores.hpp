@@ -23,8 +23,9 @@ MANYHEADS_INLINE inline Tile<T, R, V> head_scores(const Shape<T, FIXED> s, const
 // the sum over the heads before, which share the keys.
 template <bool ADD, class T, int FIXED, class Weight>
 MANYHEADS_INLINE inline void head_gradient(const Shape<T, FIXED> s, const T *a, T *result, const Weight weight) {
-    row_blocks<6>(s.key_width, [=](auto R, int c) MANYHEADS_INLINE {
-        vector_blocks<T>(s.stride(), [=](auto V, int first) MANYHEADS_INLINE {
+    constexpr int ROWS = BROWSER ? 7 : 6, VECTORS = BROWSER ? 1 : TILE_VECTORS;
+    row_blocks<ROWS>(s.key_width, [=](auto R, int c) MANYHEADS_INLINE {
+        vector_blocks<T, VECTORS>(s.stride(), [=](auto V, int first) MANYHEADS_INLINE {
             Tile<T, R, V> tile;
             T *const to = result + std::ptrdiff_t(c) * s.stride() + first;
             if (ADD) tile.load_from(to, s.stride());

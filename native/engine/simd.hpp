@@ -27,6 +27,14 @@
 
 namespace manyheads {
 
+// Whether this is the engine for browsers. There, on x86-64, code has 15 registers, and each product needs one before it is
+// added: a tile has fewer rows, and AdamW a loop of its own (docs/lab-notes/engine.md). No result depends on it.
+#if defined(__wasm__)
+constexpr bool BROWSER = true;
+#else
+constexpr bool BROWSER = false;
+#endif
+
 template <class T> struct Simd;
 
 template <> struct Simd<float> {
@@ -102,6 +110,8 @@ template <class T> MANYHEADS_INLINE inline Vec<T> square_root(Vec<T> x) {
 #elif defined(__ARM_NEON) && defined(__aarch64__) && MANYHEADS_VECTOR_BYTES == 16
     if constexpr (sizeof(T) == 4) return (Vec<T>)vsqrtq_f32((float32x4_t)x);
     else return (Vec<T>)vsqrtq_f64((float64x2_t)x);
+#elif defined(__wasm_simd128__)
+    return __builtin_elementwise_sqrt(x);
 #else
     Vec<T> root;
     for (int i = 0; i < WIDTH<T>; ++i) root[i] = std::sqrt(x[i]);

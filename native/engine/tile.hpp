@@ -58,11 +58,11 @@ template <int MOST, class Body> MANYHEADS_INLINE inline void row_blocks(int rows
         });
 }
 
-// Calls body(V, first element) for blocks of at most TILE_VECTORS vectors.
-template <class T, class Body> MANYHEADS_INLINE inline void vector_blocks(int elements, Body &&body) {
-    constexpr int both = TILE_VECTORS * WIDTH<T>;
+// Calls body(V, first element) for blocks of at most MOST vectors, which are one or two.
+template <class T, int MOST = TILE_VECTORS, class Body> MANYHEADS_INLINE inline void vector_blocks(int elements, Body &&body) {
+    constexpr int whole = MOST * WIDTH<T>;
     int first = 0;
-    for (; first + both <= elements; first += both) body(std::integral_constant<int, TILE_VECTORS>{}, first);
+    for (; first + whole <= elements; first += whole) body(std::integral_constant<int, MOST>{}, first);
     if (first < elements) body(std::integral_constant<int, 1>{}, first);
 }
 

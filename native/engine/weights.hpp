@@ -1,8 +1,8 @@
 // Query and key weights, their optimiser's two moments, and AdamW.
 //
 // Both matrices are one: rows 0 … D_Q − 1 are the query's columns (head by head), the next D_K rows the key's. It is
-// stored in panels of two vectors of d_model, [panel][row][PANEL], the last panel as narrow as whole vectors allow: both
-// passes over the weights run through memory in order, however large d_model is.
+// stored in panels of two vectors of d_model (four in a browser), [panel][row][PANEL], the last panel as narrow as whole
+// vectors allow: both passes over the weights run through memory in order, however large d_model is.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 namespace manyheads {
 
-template <class T> constexpr int PANEL = 2 * WIDTH<T>;
+template <class T> constexpr int PANEL = (BROWSER ? 4 : 2) * WIDTH<T>;
 
 // AdamW in torch's form, with the moments kept as sums, M = Σ β1^i·g and V = Σ β2^i·g², and every constant factor
 // folded into two scalars, so that a vector of weights costs four products, a square root and a division:
