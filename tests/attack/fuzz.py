@@ -162,14 +162,15 @@ class PlainLoader:
     """Finds the modules of an editable installation with Python's own loader: atheris instruments no other."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        specs = (one.find_spec(name, path, target) for one in sys.meta_path if one is not self and _is_editable(one))
+        specs = (one.find_spec(name, path, target) for one in sys.meta_path if one is not self and is_editable(one))
         spec = next((one for one in specs if one is not None), None)
         if spec is None or not str(spec.origin).endswith(".py"):
             return None
         return spec_from_file_location(name, spec.origin, submodule_search_locations=spec.submodule_search_locations)
 
 
-def _is_editable(finder: Any) -> bool:
+def is_editable(finder: Any) -> bool:
+    """Whether this finder of modules was made by an editable installation."""
     return "editable" in type(finder).__module__
 
 
