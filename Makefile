@@ -29,9 +29,10 @@ demo: $(VENV)/.core ## measure a capacity, refute a layer that passes, certify o
 test: $(VENV)/.dev ## the tests, types, imports and style: what a change must pass; about 5 minutes on two cores
 	$(MAKE) --jobs=2 --output-sync unit types imports lint
 
-test-long: $(VENV)/.dev ## what is long and changes rarely: long tests, sanitizers, every instruction set of a wheel, planted faults
+test-long: $(VENV)/.dev ## what is long and changes rarely: long tests, sanitizers, installed wheels, every instruction set of a wheel, planted faults
 	$(MAKE) unit-long
 	$(MAKE) sanitize
+	$(MAKE) wheel
 	$(MAKE) platforms
 	$(MAKE) faults
 

@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# Builds the wheels that are handed on, into dist/: one for Python 3.11, and one for 3.12 and later (abi3), each with the
-# interpreters that are found, and runs every command of each in an environment of its own. On Linux, auditwheel then names the oldest system that can load a wheel (manylinux).
+# Builds the wheels that are handed on, into dist/: one for Python 3.11, and one for 3.12 and later (abi3). On Linux,
+# auditwheel names the oldest system that can load a wheel (manylinux). Each wheel is then installed with every
+# interpreter that is found, in an environment of its own, and every command is run there.
 # usage: tools/wheels.sh PYTHON    (PYTHON: the interpreter of an environment with the dev extra)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=$(realpath -s "$1")
+PATH=$PATH:$(dirname "$python")  # the interpreter of the environment counts as found
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 if command -v pyenv >/dev/null; then  # without this, pyenv offers only one of the versions it has
@@ -36,11 +38,16 @@ for wheel in "$work"/*.whl; do
     fi
 done
 ls -l dist/*.whl
-for wheel in dist/*.whl; do  # the newest interpreter that a wheel says it is for
-    case $wheel in *-cp311-*) candidates="python3.11" ;; *) candidates="python3.14 python3.13 python3.12" ;; esac
+tested=0
+for wheel in dist/*.whl; do  # every interpreter that is found and that the wheel says it is for
+    case $wheel in *-cp311-*) candidates="python3.11" ;; *) candidates="python3.12 python3.13 python3.14" ;; esac
     for interpreter in $candidates; do
-        works "$interpreter" || continue
-        "$python" tests/project/installed_wheel.py "$interpreter" "$wheel"
-        break
+        if works "$interpreter"; then
+            "$python" tests/project/installed_wheel.py "$interpreter" "$wheel"
+            tested=1
+        else
+            echo "$(basename "$wheel"): not tested with $interpreter (not installed)"
+        fi
     done
 done
+[ "$tested" = 1 ]

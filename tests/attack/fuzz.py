@@ -26,7 +26,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable
 from importlib import import_module
-from importlib.util import find_spec
+from importlib.util import find_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
@@ -158,9 +158,26 @@ MAKERS: dict[str, Callable[[], tuple[bytes, Read]]] = {
 }
 
 
+class PlainLoader:
+    """Finds the modules of an editable installation with Python's own loader: atheris instruments no other."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        specs = (one.find_spec(name, path, target) for one in sys.meta_path if one is not self and is_editable(one))
+        spec = next((one for one in specs if one is not None), None)
+        if spec is None or not str(spec.origin).endswith(".py"):
+            return None
+        return spec_from_file_location(name, spec.origin, submodule_search_locations=spec.submodule_search_locations)
+
+
+def is_editable(finder: Any) -> bool:
+    """Whether this finder of modules was made by an editable installation."""
+    return "editable" in type(finder).__module__
+
+
 def fuzz(target: str, seconds: int, directory: Path) -> None:
     """Fuzz one target in this process, which libFuzzer ends."""
     atheris: Any = import_module("atheris")  # optional, and without types
+    sys.meta_path.insert(0, PlainLoader())
     sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
     with atheris.instrument_imports(include=["manyheads"]):
         import numpy as np
@@ -232,7 +249,8 @@ def run_child(target: str, seconds: int, keep: Path | None = None) -> tuple[Coun
             for path in kept:
                 (keep / f"{target}-{path.name}").write_bytes(path.read_bytes())
     counts = Counter({"executions": int(runs[1]) if runs else 0})
-    if done.returncode or kept or not runs:
+    is_guided = "no interesting inputs were found" not in done.stderr  # else no line of manyheads was instrumented
+    if done.returncode or kept or not runs or not is_guided:
         counts["failed"] += 1
         return counts, f"{target}: exit code {done.returncode}\n{done.stderr[-3000:]}"
     return counts, ""

@@ -42,7 +42,7 @@ CASES = [
 ]
 # (words, the extra that the command must name)
 EXTRAS = [
-    ("block --items 24 --heads 2 --key-width 4 --embedding gaussian:16 -o b.safetensors", "torch"),
+    ("block --items 40 --heads 2 --key-width 4 --embedding gaussian:16 -o b.safetensors", "torch"),
     ("retrieve --error 0.1 --sequences 50", "torch"),
     ("paper fig7 --embedding gaussian -o p7", "torch"),
     ("paper retrieval -o pr", "torch"),
@@ -82,7 +82,7 @@ def check(wheel: Path, interpreter: str) -> list[str]:
         python = Path(name) / "environment" / "bin" / "python"
         start = time.monotonic()
         subprocess.run([python, "-m", "pip", "install", "--quiet", str(wheel.resolve())], check=True)
-        print(f"{wheel.name}: installed in {time.monotonic() - start:.0f} s")
+        print(f"{wheel.name} with {interpreter}: installed in {time.monotonic() - start:.0f} s")
         covered = set()
         for line, code, part in CASES:
             words = line.split()
