@@ -11,7 +11,7 @@ help: ## what there is
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "manyheads needs Python 3.11 or later: set PYTHON=…"; exit 2; }
 	@command -v c++ >/dev/null || command -v g++ >/dev/null || command -v clang++ >/dev/null || \
-		{ echo "manyheads needs a C++20 compiler to build its kernels: install g++ (10 or later) or clang++ (13 or later)."; exit 2; }
+		{ echo "manyheads needs a C++20 compiler to build its kernels: install g++ (11 or later) or clang++ (13 or later)."; exit 2; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --upgrade pip
 

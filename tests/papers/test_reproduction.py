@@ -33,11 +33,14 @@ def test_everything_is_drawn_and_named(rows: Rows, tmp_path: Path, monkeypatch: 
     assert all(one.done == one.runs for one in made.exhibits)
     pictures = draw_pictures(made, tmp_path)
     assert all(len(content) > 2_000 for content in pictures.values())
-    assert {path.stem for path in pictures} == set(NAMES)
+    shown_as_text = {name for name in NAMES if exhibit_named(name).draw is None}
+    assert shown_as_text == {"table1", "table2"}
+    assert {path.stem for path in pictures} == set(NAMES) - shown_as_text
     text = page(made)
+    assert all(table in text for name in shown_as_text for table in exhibit_named(name).tables(rows, QUICK))
     assert "Quick: a sketch" in text
     assert all(verdict.says in text for verdict in made.verdicts)
-    assert text.count("![") == len(NAMES)
+    assert text.count("![") == len(pictures)
 
 
 def test_missing_runs_are_counted_on_the_page(rows: Rows) -> None:

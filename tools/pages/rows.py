@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import fcntl
 import platform
 import re
 from collections.abc import Mapping, Sequence
@@ -23,6 +24,18 @@ def write_rows(name: str, rows: Sequence[Row]) -> None:
         writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
         writer.writeheader()
         writer.writerows(map(rounded, rows))
+
+
+def append_row(name: str, row: Row) -> None:
+    """Store one row of a table; two processes may write at the same time."""
+    path = DATA / f"{name}.csv"
+    with path.open("a", newline="") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        writer = csv.DictWriter(file, list(row), lineterminator="\n")
+        if path.stat().st_size == 0:
+            writer.writeheader()
+        writer.writerow(rounded(row))
+        file.flush()
 
 
 def rounded(row: Row) -> Row:

@@ -5,15 +5,13 @@ Parts: base, regular, diagonal. `--share 1/2` and `--share 2/2` in two processes
 
 from __future__ import annotations
 
-import csv
-import fcntl
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from manyheads.fitting import FitOptions, smallest
 from manyheads.training import Task
 from tools.pages.catalogue import Settings
-from tools.pages.rows import DATA, Row, machine_rows, matching, read_rows, rounded, write_rows
+from tools.pages.rows import Row, append_row, machine_rows, matching, read_rows, write_rows
 
 SEEDS = range(5)
 NAME = "capacity_floor"
@@ -74,24 +72,12 @@ def missing(part: int, parts: int, families: tuple[str, ...]) -> Iterator[tuple[
                 yield point, seed
 
 
-def append(row: Row) -> None:
-    """Store one row; two processes may write at the same time."""
-    path = DATA / f"{NAME}.csv"
-    with path.open("a", newline="") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        writer = csv.DictWriter(file, list(row), lineterminator="\n")
-        if path.stat().st_size == 0:
-            writer.writeheader()
-        writer.writerow(rounded(row))
-        file.flush()
-
-
 def measure(settings: Settings) -> None:
     """Search every point and seed of this share that has no row."""
     part, parts = (int(number) for number in settings.share.split("/"))
     families = PARTS if settings.only is None else (settings.only,)
     for point, seed in missing(part - 1, parts, families):
         row = search(point, seed)
-        append(row)
+        append_row(NAME, row)
         print(row, flush=True)
     write_rows(f"{NAME}-machine", machine_rows())

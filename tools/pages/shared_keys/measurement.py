@@ -8,8 +8,6 @@ searches between them.
 
 from __future__ import annotations
 
-import csv
-import fcntl
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -24,7 +22,7 @@ from manyheads.layer.rules import MAX, SOFTMAX
 from manyheads.problem.problem import Problem
 from manyheads.training import Task
 from tools.pages.catalogue import Settings
-from tools.pages.rows import DATA, Row, machine_rows, matching, read_rows, rounded, write_rows
+from tools.pages.rows import Row, append_row, machine_rows, matching, read_rows, write_rows
 
 NAME = "shared-keys"
 PARTS = ("max", "softmax")
@@ -178,23 +176,11 @@ def missing(part: int, parts: int, rules: tuple[str, ...]) -> Iterator[tuple[Siz
             yield size, degree, seed, sharing
 
 
-def append(row: Row) -> None:
-    """Store one row; two processes may write at the same time."""
-    path = DATA / f"{NAME}.csv"
-    with path.open("a", newline="") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        writer = csv.DictWriter(file, list(row), lineterminator="\n")
-        if path.stat().st_size == 0:
-            writer.writeheader()
-        writer.writerow(rounded(row))
-        file.flush()
-
-
 def measure(settings: Settings) -> None:
     """Search every size, seed and way to share keys of this share that has no row."""
     part, parts = (int(number) for number in settings.share.split("/"))
     for search_of in missing(part - 1, parts, PARTS if settings.only is None else (settings.only,)):
         row = search(*search_of)
-        append(row)
+        append_row(NAME, row)
         print(row, flush=True)
     write_rows(f"{NAME}-machine", machine_rows())
