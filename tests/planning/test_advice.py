@@ -48,9 +48,13 @@ def test_no_listed_split_is_better_than_the_recommended_one() -> None:
 def test_the_advice_that_training_refuted_is_no_longer_given() -> None:
     """512 items, 1,024 relations, d_model 64: F1 was 0.987 at 5 heads of 32, and 0.994 at 10 heads of 16."""
     best = plan(items=512, relations=1024, d_model=64).recommended
-    assert (best.heads, best.key_width) == (8, 20)
+    assert (best.heads, best.key_width) == (10, 17)
     five = plan(items=512, relations=1024, d_model=64, heads=5).recommended
     assert five.key_width > 32
+    # crowded rows of check 5: at 16 × 8 and 53 × 11 the F1 was 0.984
+    for items, d_model, degree, failed in ((95, 17, 4, 128), (247, 16, 2, 583)):
+        crowded = plan(items=items, relations=items * degree, d_model=d_model).recommended
+        assert crowded.key_budget >= 1.09 * failed
 
 
 def test_how_wide_given_heads_must_be() -> None:

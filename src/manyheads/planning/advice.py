@@ -89,7 +89,7 @@ def plan(
 
     >>> advice = plan(items=512, relations=512, d_model=64)
     >>> advice.recommended.heads, advice.bit_bound < advice.freedom_law < advice.predicted.key_budget
-    (4, True)
+    (5, True)
     >>> plan(items=512, relations=512, d_model=64, heads=32).recommended.key_width
     4
     """

@@ -26,21 +26,22 @@ from manyheads.layer.rules import MAX, SOFTMAX, Rule, rule_named
 # `features`. Its standard deviation around the prediction is exp(SPREAD[0] + SPREAD[1]·share), where `share` is the
 # share of the d_model² degrees of freedom of a full-rank head that each head needs; above STEEP, SPREAD[2] is added.
 WEIGHTS = (
-    *(-0.8675, 0.1233, 0.2851, 0.1414),
-    *(-2.402, 0.1296, 17.38, 0.6239, -0.1372, -3.076),
-    *(0.02109, 0.0663, -0.02294, -0.07686),
+    *(-0.8627, 0.1279, 0.2925, 0.1301),
+    *(-2.398, 0.1326, 17.8, 0.6867, -0.1488, -3.292),
+    *(0.02256, 0.06829, 1.987, -0.02502, -0.4091),
 )
-SPREAD = (-3.111, 1.39, 0.271)
-RESERVES = np.linspace(0.6, 2.6, 21)  # standard deviations above the prediction; the best of them is recommended
+SPREAD = (-3.132, 1.436, 0.08741)
+RESERVES = np.linspace(0.6, 3.6, 31)  # standard deviations above the prediction; the best of them is recommended
 WASTEFUL = 1.35  # a recommended key budget above this multiple of D_K* is too large
 DOUBT = 1.3  # times the spread, where it is asked whether the chosen width is enough: single runs fail by chance
+CROWDED = 0.008  # times m/d_model, at most STEEP: what ln(width) must have above the threshold to be enough
 # errors of the prediction that are equally likely, in spreads
 CHANCES = np.array([NormalDist().inv_cdf((number + 0.5) / 60) for number in range(60)])
 COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96)  # head counts among which D_K* is looked for
 SHARES = (0.02, 0.97)  # range of the shares in calibration
 FULLEST = 0.7  # with a larger share the key width varies too much to be recommended
 STEEP = 16  # above this m/d_model the protocol trains four times longer
-BUDGET = (1.064, 0.08639)  # measured D_K* over the least predicted h·d_k, and the spread of its logarithm
+BUDGET = (1.062, 0.08361)  # measured D_K* over the least predicted h·d_k, and the spread of its logarithm
 SOFTMAX_RATIO = 2.28  # key budget of the rule softmax over that of max, in contexts of CONTEXT items
 SOFTMAX_SPREAD = 0.15  # standard deviation of the logarithm of that ratio
 CONTEXT = 16  # items in a context of every calibration run
@@ -189,10 +190,11 @@ def key_widths(
         KeyWidths(heads=heads, shares=shares, likely=likely, safe=likely * np.exp(reserve * spreads))
         for reserve in RESERVES
     )
-    return max(every, key=lambda widths: _chance(widths, spreads, d_model))  # of equal ones the smallest reserve
+    excess = CROWDED * min(near["items"] / near["d_model"], STEEP)
+    return max(every, key=lambda widths: _chance(widths, spreads, excess, d_model))  # the smallest of equal reserves
 
 
-def _chance(widths: KeyWidths, spreads: Float64[ndarray, " counts"], d_model: int) -> float:
+def _chance(widths: KeyWidths, spreads: Float64[ndarray, " counts"], excess: float, d_model: int) -> float:
     """The chance that the cheapest split of these safe widths is enough, and not wasteful.
 
     Too small a reserve fails; too large a reserve wastes key budget. Widths are whole numbers, so the best reserve
@@ -203,7 +205,7 @@ def _chance(widths: KeyWidths, spreads: Float64[ndarray, " counts"], d_model: in
     places = sorted({count - 1 for count in COUNTS if count <= len(heads)} | {here})
     needed = likely[places] * np.exp(CHANCES[:, None] * spreads[places])
     least = (heads[places] * np.where(needed <= d_model, np.maximum(1.0, np.ceil(needed)), np.inf)).min(axis=1)
-    is_enough = chosen.key_width >= likely[here] * np.exp(DOUBT * CHANCES * spreads[here])
+    is_enough = chosen.key_width >= likely[here] * np.exp(DOUBT * CHANCES * spreads[here] + excess)
     return float((is_enough & (chosen.key_budget <= WASTEFUL * least)).mean())
 
 
@@ -219,14 +221,14 @@ def features(
         shares: Degrees of freedom that each head needs, as shares of the d_model² of a full-rank head; below 1.
 
     Returns:
-        A row of 14 numbers for each share. Their weighted sum is the logarithm of the key width that training needs
+        A row of 15 numbers for each share. Their weighted sum is the logarithm of the key width that training needs
         over that of the law.
     """
     m, d, r = math.log(items), math.log(d_model), math.log(degree)
     law = np.log(1 - np.sqrt(1 - shares))  # of the law's key width over d_model
     crowding, steep = items / d_model, items > STEEP * d_model
     here = (1.0, d**2, 1 / d_model, r, r * m, degree / d_model)
-    crowded = (crowding, crowding * r, steep * crowding * r, steep * m)
+    crowded = (crowding, crowding * r, steep, steep * crowding * r, steep * m)
     columns = (law, law**2, law * d, shares * m, *(np.full_like(shares, value) for value in (*here, *crowded)))
     return np.stack(columns, axis=1)
 

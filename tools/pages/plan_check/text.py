@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from manyheads.planning import prediction
 from tools.pages.rows import Row, Tables, fill, machine_text, table
 
-CHECKS = {1: 20261116, 2: 20261117, 3: 20261118, 4: 20261119, 5: 20261120}  # seeds; the last: the present advice
+# seeds; the last: the present advice
+CHECKS = {1: 20261116, 2: 20261117, 3: 20261118, 4: 20261119, 5: 20261120, 6: 20261121}
 TABLES = (*(f"plan-check-{number}" for number in CHECKS), "plan-check-machine")
 SEEDS = range(3)
 HEADS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96)
@@ -16,7 +17,7 @@ SECONDS = 900.0  # time limit of the search for one problem's D_K*
 TARGET_F1 = 0.99
 LARGEST_RATIO = prediction.WASTEFUL  # the recommended key budget must not exceed 1.35 times the measured one
 CHECK_COUNT = 60
-GOALS = {1: 54, 2: 54, 3: 54, 4: 57, 5: 57}  # problems of each check at which the advice should hold
+GOALS = {1: 54, 2: 54, 3: 54, 4: 57, 5: 57, 6: 57}  # problems of each check at which the advice should hold
 COLUMNS = (
     *("predicted", "heads", "key_width", "key_budget", "f1"),
     *("seeds", "measured", "measured_heads", "complete", "runs", "ratio", "held"),
