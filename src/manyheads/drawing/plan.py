@@ -51,7 +51,7 @@ class HeadCurve:
     title: str
     heads: Float64[ndarray, " h"]
     law: Float64[ndarray, " h"]  # infinite if no width is enough
-    advised: Float64[ndarray, " h"]  # what would be recommended with so many heads; infinite if no width is enough
+    advised: Float64[ndarray, " h"]  # recommended D_K for this number of heads; infinite if no width is enough
     predicted: float
     low: float
     high: float

@@ -278,7 +278,7 @@ def head_curve(advice: Plan) -> HeadCurve:
 
 
 def _advised_budgets(advice: Plan, counts: Int64[ndarray, " h"]) -> Float64[ndarray, " h"]:
-    """D_K of the split that the plan would recommend with so many heads; infinite if they are too few."""
+    """D_K that the plan would recommend for this number of heads; infinite if no width is enough."""
     sizes = {"items": advice.items, "relations": advice.relations, "d_model": advice.d_model}
     widths = key_widths(**sizes, rule=advice.rule, most_heads=max(MOST_HEADS, int(counts[-1])))
     least = max(advice.bit_bound, 1.0)

@@ -1,6 +1,6 @@
 """Decide one head around its transition, for several families; each row is stored as soon as it is decided.
 
-Parts: permutation, regular:2, regular:4 (64 to 512 items, Gaussian rows), 1024, 2048, 4096 (permutations of so many
+Parts: permutation, regular:2, regular:4 (64 to 512 items, Gaussian rows), 1024, 2048, 4096 (permutations of that many
 items), wordnet, which needs `--data FOLDER` with the files named in REAL, and missed (the relations that every head
 misses). A second call continues where the first one stopped, and searches again what was undecided. Several parts may
 be decided at the same time.
