@@ -19,9 +19,9 @@ namespace {
 template <class T> class Fit {
 public:
     Fit(const Indices &row_starts, const Indices &targets, const Array<float, 2> &embedding, int heads, int key_width, int threads,
-        std::optional<int> key_heads)
-        : fitting_(checked(row_starts, targets, embedding, heads, key_width, threads, key_heads), embedding.data(),
-                   static_cast<int>(embedding.shape(1)), heads, key_heads.value_or(heads), key_width, threads) {}
+        std::optional<int> key_heads, int near_pairs)
+        : fitting_(checked(row_starts, targets, embedding, heads, key_width, threads, key_heads, near_pairs), embedding.data(),
+                   static_cast<int>(embedding.shape(1)), heads, key_heads.value_or(heads), key_width, threads, near_pairs) {}
 
     void set_weights(const Array<double, 3> &query, const Array<double, 3> &key, double threshold) {
         for (int matrix = 0; matrix < 2; ++matrix) {
@@ -61,11 +61,13 @@ public:
 private:
     // Checks the arrays and numbers, then copies the relations.
     static Relations checked(const Indices &row_starts, const Indices &targets, const Array<float, 2> &embedding, int heads, int key_width,
-                             int threads, std::optional<int> key_heads) {
+                             int threads, std::optional<int> key_heads, int near_pairs) {
         Relations relations = relations_from(row_starts, targets);
         require(embedding.shape(0) == std::size_t(relations.items()), "the embedding has another number of rows than the graph items");
         require_shape(relations.items(), static_cast<std::int64_t>(embedding.shape(1)), heads, key_heads.value_or(heads), key_width);
         require_range("threads", threads, 1, MOST_THREADS);
+        require_range("near_pairs", near_pairs, 0, 1 << 20);
+        if (near_pairs > 0) require_range("items with near pairs", relations.items(), 0, Surveyor<T>::MOST_ITEMS_WITH_NEAR_PAIRS);
         return relations;
     }
 
@@ -88,8 +90,8 @@ template <class T> void register_as(nb::module_ &m, const char *name) {
     nb::class_<Fit<T>>(m, name,
                        "Weights fitted to a graph by full gradients. They cross this border as float64 (heads, d_model, key_width), the "
                        "keys as (key_heads, d_model, key_width).")
-        .def(nb::init<const Indices &, const Indices &, const Array<float, 2> &, int, int, int, std::optional<int>>(), "row_starts"_a,
-             "targets"_a, "embedding"_a, "heads"_a, "key_width"_a, "threads"_a, "key_heads"_a = nb::none())
+        .def(nb::init<const Indices &, const Indices &, const Array<float, 2> &, int, int, int, std::optional<int>, int>(), "row_starts"_a,
+             "targets"_a, "embedding"_a, "heads"_a, "key_width"_a, "threads"_a, "key_heads"_a = nb::none(), "near_pairs"_a = 0)
         .def("set_weights", &Fit<T>::set_weights, "query"_a, "key"_a, "threshold"_a,
              "Set the weights, and the optimiser's moments to zero.")
         .def("weights", &Fit<T>::weights, "Return (query, key, threshold).")

@@ -34,16 +34,18 @@ struct Burst {
 // heads]. Each part is padded to whole vectors.
 template <class T> class Fitting {
 public:
-    Fitting(Relations relations, const float *embedding, int d_model, int heads, int key_heads, int key_width, int threads)
+    Fitting(Relations relations, const float *embedding, int d_model, int heads, int key_heads, int key_width, int threads,
+            int near_pairs = 0)
         : relations_(std::move(relations)), d_model_(d_model),
           parts_{round_up(heads * key_width, WIDTH<T>), round_up(key_heads * key_width, WIDTH<T>)}, stride_(parts_[0] + parts_[1]),
           embedding_(embedding, embedding + std::size_t(relations_.items()) * d_model), joined_(std::size_t(items()) * stride_),
           value_(std::size_t(d_model) * stride_), gradient_(value_.size()), first_(value_.size()), second_(value_.size()),
-          projections_(items(), heads, key_heads, key_width), by_query_(projections_.at(heads, 0)) {
+          projections_(items(), heads, key_heads, key_width), by_query_(projections_.at(heads, 0)), near_pairs_(near_pairs) {
         for (int n = 0; n < threads; ++n) surveyors_.emplace_back(projections_, relations_);
         groups_.resize((items() + Surveyor<T>::GROUP - 1) / Surveyor<T>::GROUP);
         std::iota(groups_.begin(), groups_.end(), 0);
         next_group_ = groups_.size();
+        near_.resize(near_pairs > 0 ? groups_.size() : 0);
     }
     Fitting(const Fitting &) = delete;
 
@@ -57,7 +59,8 @@ public:
     int key_width() const { return projections_.key_width(); }
     int heads_of(int matrix) const { return matrix == 0 ? heads() : key_heads(); }
 
-    // Surveys all pairs of a share of the sources, and computes the gradient by the weights (see get_gradient).
+    // Surveys all pairs of a share of the sources, and computes the gradient by the weights (see get_gradient). With near
+    // pairs, the relations and the near pairs of all other sources count too.
     Finding look(const Levels &levels, double share);
 
     // Takes steps at the given rates. Ends early at zero or infinite loss, at the time limit, when all pairs are separated
@@ -178,14 +181,34 @@ private:
     }
 
     Finding survey(const Levels &levels, const Groups &groups) {
-        std::vector<Finding> found(surveyors_.size());
+        for (Surveyor<T> &surveyor : surveyors_) surveyor.begin(levels, reach_, by_query_.data(), near_.data());
         share(static_cast<int>(groups.count), [&](int n, int first, int last) {
-            found[n] = surveyors_[n].look(levels, groups.first + first, last - first, by_query_.data());
+            for (int g = first; g < last; ++g) surveyors_[n].look(groups.first[g], !near_.empty());
         });
+        if (!near_.empty()) {
+            if (!groups.all) look_again(groups);
+            adapt_reach(groups);
+        }
         Finding finding;
         finding.low = levels.ceiling, finding.lowest = levels.floor;
-        for (const Finding &part : found) finding.add(part);
+        for (const Surveyor<T> &surveyor : surveyors_) finding.add(surveyor.finding());
         return finding;
+    }
+
+    // The relations and the near pairs of all groups but those just looked at.
+    void look_again(const Groups &looked) {
+        std::vector<char> skipped(groups_.size());
+        for (std::size_t g = 0; g < looked.count; ++g) skipped[looked.first[g]] = true;
+        share(static_cast<int>(groups_.size()),
+              [&](int n, int first, int last) { surveyors_[n].look_again(first, last, [&](int group) { return skipped[group]; }); });
+    }
+
+    // The reach changes until the groups just looked at keep about near_pairs_ pairs for each source.
+    void adapt_reach(const Groups &looked) {
+        double kept = 1;
+        for (std::size_t g = 0; g < looked.count; ++g) kept += near_[looked.first[g]].pairs.size();
+        const double wanted = double(near_pairs_) * looked.count * Surveyor<T>::GROUP;
+        reach_ = std::min(reach_ * std::clamp(std::sqrt(wanted / kept), 0.8, 1.1), 1e6);
     }
 
     void pull_back(const Groups &groups) {
@@ -234,16 +257,19 @@ private:
     std::vector<Surveyor<T>> surveyors_;
     std::vector<int> groups_;  // groups of sources, in the order in which surveys of a share take them
     std::size_t next_group_ = 0;
+    std::vector<NearPairs> near_;  // of each group, at its last survey; empty where no near pairs are kept
+    int near_pairs_;               // about the number of near pairs that are kept for each source
+    double reach_ = 0.1;
     Random random_{0, 0, 0};
     double power1_ = 1, power2_ = 1, threshold_first_ = 0, threshold_second_ = 0;
 };
 
 // Outside of the class, so that they are not inline and only the two files below compile the kernels.
 template <class T> Finding Fitting<T>::look(const Levels &levels, double share) {
-    const Groups groups = choose(share);
-    project(groups);
+    const Groups groups = choose(share), active = near_.empty() ? groups : Groups{groups_.data(), groups_.size(), true};
+    project(active);
     Finding finding = survey(levels, groups);
-    pull_back(groups);
+    pull_back(active);
     return finding;
 }
 

@@ -23,6 +23,16 @@ struct Levels {
     double floor, ceiling, summit, threshold, weight;
 };
 
+// The near pairs of a group of sources at the group's last survey, head by head: the pairs of head k end at ends[k]. A pair
+// without a relation is near in a head if its score had a cost there, or was less than the survey's reach away from one.
+struct NearPairs {
+    struct Pair {
+        std::uint32_t row : 6, target : 26;  // the source, counted from the group's first
+    };
+    std::vector<Pair> pairs;
+    std::vector<std::size_t> ends;
+};
+
 // The result of a survey. `low` is the highest score of a pair without a relation, but at least the ceiling, because
 // scores below the ceiling are not compared. `high` is the lowest score of a relation.
 struct Finding {
@@ -111,30 +121,74 @@ public:
 
     static constexpr int GROUP = 48;  // sources whose scores are computed while a block of keys is in the cache
 
-    // All threads share by_query. Each thread writes only the rows of the sources in its own groups.
-    Finding look(const Levels &levels, const int *groups, std::size_t count, T *by_query) {
+    static_assert(GROUP <= 64, "a row has six bits in NearPairs");
+    static constexpr std::int64_t MOST_ITEMS_WITH_NEAR_PAIRS = std::int64_t(1) << 26;
+
+    // Begins a survey. All threads share by_query and near (one element for each group). Each thread writes only the rows of
+    // the sources in its own groups.
+    void begin(const Levels &levels, double reach, T *by_query, NearPairs *near) {
         finding_ = {};
-        by_query_ = by_query, levels_ = levels;
+        by_query_ = by_query, near_ = near, levels_ = levels, reach_ = static_cast<T>(reach);
         std::fill_n(by_key.data(), by_key.size(), T(0));
         wrong_.resize(std::size_t(GROUP) * p_->items());
-        for (std::size_t n = 0; n < count; ++n) look_at(groups[n] * GROUP);
-        return finding_;
     }
 
-private:
-    static constexpr int BLOCK = Projections<T>::BLOCK;
-
-    void look_at(Item from) {
-        const int count = std::min<Item>(GROUP, p_->items() - from);
+    // All pairs of a group of sources. Keeps the near ones, if asked to.
+    void look(int group, bool keep) {
+        const Item from = group * GROUP;
+        const int count = relations_of_group(group);
         std::fill(wrong_.begin(), wrong_.end(), false);
-        for (int head = 0; head < p_->heads(); ++head)
-            std::fill(by_query_ + p_->at(head, from), by_query_ + p_->at(head, from + count), T(0));
-        for (Item i = from; i < from + count; ++i) relations_of(i);
-        for (int head = 0; head < p_->heads(); ++head)
+        keeps_ = keep, kept_.clear();
+        std::vector<std::size_t> ends;
+        for (int head = 0; head < p_->heads(); ++head) {
             for (int block = 0; block < p_->blocks(); ++block) {
                 if (levels_.floor == -std::numeric_limits<double>::infinity()) others<false>(head, from, count, block);
                 else others<true>(head, from, count, block);
             }
+            ends.push_back(kept_.size());
+        }
+        if (keep) near_[group] = {{kept_.begin(), kept_.end()}, std::move(ends)};  // in no more memory than it needs
+    }
+
+    // The relations of the groups first … last − 1, and their pairs that were near at their last survey; not the groups that
+    // `skip` names. Head by head, so that the keys of one head stay in the cache.
+    template <class Skip> void look_again(int first, int last, Skip &&skip) {
+        for (int group = first; group < last; ++group)
+            if (!skip(group)) relations_of_group(group);
+        for (int head = 0; head < p_->heads(); ++head)
+            for (int group = first; group < last; ++group)
+                if (!skip(group) && !near_[group].ends.empty()) near_of(head, group);
+    }
+
+    const Finding &finding() const { return finding_; }
+
+private:
+    static constexpr int BLOCK = Projections<T>::BLOCK;
+
+    // Returns the number of sources of the group.
+    int relations_of_group(int group) {
+        const Item from = group * GROUP;
+        const int count = std::min<Item>(GROUP, p_->items() - from);
+        for (int head = 0; head < p_->heads(); ++head)
+            std::fill(by_query_ + p_->at(head, from), by_query_ + p_->at(head, from + count), T(0));
+        for (Item i = from; i < from + count; ++i) relations_of(i);
+        return count;
+    }
+
+    void near_of(int head, int group) {
+        const NearPairs &near = near_[group];
+        for (std::size_t n = head == 0 ? 0 : near.ends[head - 1]; n < near.ends[head]; ++n) {
+            const auto [row, target] = near.pairs[n];
+            const T score = score_of(head, group * GROUP + row, target);
+            if (score > levels_.ceiling || score < levels_.floor) costly(head, group * GROUP + row, target, score);
+        }
+    }
+
+    T score_of(int head, Item source, Item target) const {
+        const T *const query = p_->query(head, source), *const key = p_->key(head, target);
+        Vec<T> sum{};
+        for (int c = 0; c < p_->width(); c += WIDTH<T>) sum += load(query + c) * load(key + c);
+        return sum_of<T>(sum);
     }
 
     void relations_of(Item i) {
@@ -142,10 +196,7 @@ private:
             int winner = 0;
             T best = 0;
             for (int head = 0; head < p_->heads(); ++head) {
-                const T *const query = p_->query(head, i), *const key = p_->key(head, *t);
-                Vec<T> sum{};
-                for (int c = 0; c < p_->width(); c += WIDTH<T>) sum += load(query + c) * load(key + c);
-                const T score = sum_of<T>(sum);
+                const T score = score_of(head, i, *t);
                 if (head == 0 || score > best) best = score, winner = head;
             }
             finding_.high = std::min<double>(finding_.high, best);
@@ -162,16 +213,17 @@ private:
     template <bool FLOOR> void others(int head, Item from, int count, int block) {
         const std::ptrdiff_t width = p_->width();
         const T *const across = p_->across(head, block), *const query = p_->query(head, from);
-        const T ceiling = static_cast<T>(levels_.ceiling), floor = static_cast<T>(levels_.floor);
+        const T reach = keeps_ ? reach_ : 0;
+        const T ceiling = static_cast<T>(levels_.ceiling) - reach, floor = static_cast<T>(levels_.floor) + reach;
         row_blocks<4>(count, [=, this](auto R, int row) MANYHEADS_INLINE {
             Tile<T, R, TILE_VECTORS> tile;
             tile.clear();
             tile.accumulate(query + row * width, width, 1, p_->key_width(),
                             [=](std::ptrdiff_t c, auto v) MANYHEADS_INLINE { return load(across + c * BLOCK + v * WIDTH<T>); });
             tile.each([&](auto r, auto v) MANYHEADS_INLINE {
-                Bits<T> costs = tile.at[r][v] > ceiling;
-                if constexpr (FLOOR) costs |= tile.at[r][v] < floor;
-                for (std::uint32_t set = lanes<T>(costs); set; set &= set - 1) {
+                Bits<T> near = tile.at[r][v] > ceiling;
+                if constexpr (FLOOR) near |= tile.at[r][v] < floor;
+                for (std::uint32_t set = lanes<T>(near); set; set &= set - 1) {
                     const int lane = std::countr_zero(set);
                     other(head, from, row + r, block * BLOCK + v * WIDTH<T> + lane, tile.at[r][v][lane]);
                 }
@@ -179,16 +231,22 @@ private:
         });
     }
 
-    // A pair whose score lies outside floor … ceiling.
+    // A pair whose score lies outside floor … ceiling, or near these.
     void other(int head, Item from, int row, Item target, T score) {
         const Item source = from + row;
         if (target >= p_->items() || std::binary_search(relations_->begin(source), relations_->end(source), target)) return;
-        ++finding_.costly;
-        finding_.low = std::max<double>(finding_.low, score), finding_.lowest = std::min<double>(finding_.lowest, score);
+        if (keeps_) kept_.push_back({static_cast<std::uint32_t>(row), static_cast<std::uint32_t>(target)});
+        if (!(score > levels_.ceiling || score < levels_.floor)) return;
         if (score > levels_.threshold && !wrong_[std::size_t(row) * p_->items() + target]) {
             wrong_[std::size_t(row) * p_->items() + target] = true;
             ++finding_.false_pairs;
         }
+        costly(head, source, target, score);
+    }
+
+    void costly(int head, Item source, Item target, T score) {
+        ++finding_.costly;
+        finding_.low = std::max<double>(finding_.low, score), finding_.lowest = std::min<double>(finding_.lowest, score);
         const bool above = score > levels_.ceiling;
         const double excess = score - (above ? levels_.ceiling : levels_.floor);
         finding_.loss += excess * excess;
@@ -208,9 +266,13 @@ private:
     const Projections<T> *p_;
     const Relations *relations_;
     T *by_query_ = nullptr;
+    NearPairs *near_ = nullptr;  // of all groups
     Levels levels_{};
+    T reach_ = 0;
     Finding finding_;
-    std::vector<char> wrong_;  // pairs of the current sources already counted in false_pairs
+    bool keeps_ = false;
+    std::vector<NearPairs::Pair> kept_;  // of the current sources
+    std::vector<char> wrong_;            // pairs of the current sources already counted in false_pairs
 };
 
 }  // namespace manyheads

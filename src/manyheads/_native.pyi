@@ -61,7 +61,7 @@ class Fitting32:
     Weights fitted to a graph by full gradients. They cross this border as float64 (heads, d_model, key_width), the keys as (key_heads, d_model, key_width).
     """
 
-    def __init__(self, row_starts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], targets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], embedding: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], heads: int, key_width: int, threads: int, key_heads: int | None = None) -> None: ...
+    def __init__(self, row_starts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], targets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], embedding: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], heads: int, key_width: int, threads: int, key_heads: int | None = None, near_pairs: int = 0) -> None: ...
 
     def set_weights(self, query: Annotated[NDArray[numpy.float64], dict(shape=(None, None, None), order='C', device='cpu', writable=False)], key: Annotated[NDArray[numpy.float64], dict(shape=(None, None, None), order='C', device='cpu', writable=False)], threshold: float) -> None:
         """Set the weights, and the optimiser's moments to zero."""
@@ -85,7 +85,7 @@ class Fitting64:
     Weights fitted to a graph by full gradients. They cross this border as float64 (heads, d_model, key_width), the keys as (key_heads, d_model, key_width).
     """
 
-    def __init__(self, row_starts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], targets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], embedding: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], heads: int, key_width: int, threads: int, key_heads: int | None = None) -> None: ...
+    def __init__(self, row_starts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], targets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], embedding: Annotated[NDArray[numpy.float32], dict(shape=(None, None), order='C', device='cpu', writable=False)], heads: int, key_width: int, threads: int, key_heads: int | None = None, near_pairs: int = 0) -> None: ...
 
     def set_weights(self, query: Annotated[NDArray[numpy.float64], dict(shape=(None, None, None), order='C', device='cpu', writable=False)], key: Annotated[NDArray[numpy.float64], dict(shape=(None, None, None), order='C', device='cpu', writable=False)], threshold: float) -> None:
         """Set the weights, and the optimiser's moments to zero."""

@@ -82,7 +82,8 @@ RANGES: Mapping[str, Range] = {
     "steps": STEPS, "validate_every": STEPS, "warm_up": Range(0, 10**12), "patience": CONTEXTS,
     "restarts": Range(1, 10**6), "widen": Range(0, 10**7), "fit_steps": Range(1, 10**7), "runs": CONTEXTS,
     "max_runs": CONTEXTS, "limit": CONTEXTS, "workers": THREADS, "threads": THREADS, "head_counts": Range(1, 1024),
-    "seconds": Range(0, 10**9, whole=False, above=True), "time_limit": Range(0, 10**9, whole=False, above=True),
+    "near_pairs": Range(0, 2**20), "seconds": Range(0, 10**9, whole=False, above=True),
+    "time_limit": Range(0, 10**9, whole=False, above=True),
     # seeds; a generator takes 64 bits, as they come from a SeedSequence
     "seed": SEED, "problem_seed": SEED, "graph_seed": SEED, "embedding_seed": SEED, "seeds": SEEDS,
     "generator_seed": Range(0, 2**64 - 1),

@@ -85,8 +85,10 @@ class Engine:
         padded = heads * -(-key_width // 16) * 16  # the engine's rows are whole vectors
         needed = 4 * graph.items * (padded * (5 + threads) + 2 * heads * key_width + 2 * rows.shape[1])
         needed += 64 * heads * key_width * rows.shape[1]
+        near_pairs = descent.near_pairs if descent.share < 1 else 0
+        needed += 8 * graph.items * near_pairs
         require_memory(needed, f"a fit of {in_heads(heads, key_width)} over {graph.items:,} items")
-        fitting = Fitting32(graph.row_starts, graph.targets, rows, heads, key_width, threads, key_heads)
+        fitting = Fitting32(graph.row_starts, graph.targets, rows, heads, key_width, threads, key_heads, near_pairs)
         self._fitting = fitting if latent is None else LatentFitting(fitting, latent)
 
     def run(self, weights: Weights, *, warm: bool = False) -> DescentResult:

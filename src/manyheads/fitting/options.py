@@ -43,6 +43,9 @@ class Descent:
         weight: The weight of a relation's cost against the cost of another pair.
         widen: Steps that widen the window, once a threshold separates.
         share: The part of the sources that a step looks at.
+        near_pairs: Where `share` is below 1: of each source that a step does not look at, its relations and about this
+            many of its other pairs count too, those with scores nearest to a cost at its last look. 0: such a source
+            does not count.
     """
 
     steps: int = 2_000
@@ -53,6 +56,7 @@ class Descent:
     weight: float = 3.0
     widen: int = 200
     share: float = 1.0
+    near_pairs: int = 0
 
     def __post_init__(self) -> None:
         normalise_numbers(self, steps="fit_steps")
