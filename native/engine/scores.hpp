@@ -120,9 +120,9 @@ public:
 
 private:
     // The same sums without the terms of positions where a head wins no pair, which are zero. Blocks of rows come outside,
-    // so that a head with few terms does not begin with a division.
+    // so that a head with few terms does not begin with a division. Not inline, so that the other way keeps its registers.
     template <class WonAcross, class Won>
-    void backward_of_wins(const T *projected, T *by_projection, const WonAcross won_across, const Won won) {
+    __attribute__((noinline)) void backward_of_wins(const T *projected, T *by_projection, const WonAcross won_across, const Won won) {
         const Shape<T, FIXED> s = s_;
         const std::ptrdiff_t stride = s.stride();
         wins_->find(winner_.data(), s.length(), stride);
