@@ -8,7 +8,7 @@
 
 namespace manyheads {
 
-constexpr int BLOCK_ROWS = 4;
+constexpr int BLOCK_ROWS = MANYHEADS_VECTOR_BYTES == 64 ? 8 : 4;  // rows of two vectors; with 512 bits there are 32 registers
 
 // projected[row, :] += Σ_d weight[row, d] · x[:, d] over the d of one panel, for the rows of queries and keys together;
 // the first panel starts the sums.
@@ -92,7 +92,7 @@ template <class T, int FIXED, class Sink, class Then> Sink weight_gradients(cons
                                                                             const T *by_projection, const Gathered<T> &x, T *panel_rows,
                                                                             const Wins *wins, Sink sink, Then then) {
     if (BROWSER || wins) return weight_gradients_by_blocks(layout, positions, by_projection, x, panel_rows, wins, sink, then);
-    constexpr int W = WIDTH<T>, ROWS = BLOCK_ROWS;
+    constexpr int W = WIDTH<T>, ROWS = 4;
     const std::ptrdiff_t stride = positions.stride(), length = positions.length();
     alignas(64) T waiting[ROWS * PANEL<T>];
     int count = 0;  // of vectors that wait

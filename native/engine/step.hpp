@@ -85,7 +85,8 @@ public:
     }
 
 private:
-    const Wins *wins() const { return max_ ? max_->wins() : nullptr; }
+    // Where the heads have a gradient, if the gradients of weights are to skip the rest.
+    const Wins *wins() const { return max_ && Wins::pay_for_weights(s_.heads, layout_.panels()) ? max_->wins() : nullptr; }
 
     void take(const Sampler &context) {
         if (s_.values) valid_ = values_->label(context) > 0;

@@ -24,13 +24,15 @@ struct Places {
 };
 
 // Head k wins pairs (p, q) for the p of `queries(k)` and the q of `keys(k)`. At other positions its gradients are zero,
-// and adding zeros changes no bit of a sum. Of 64 heads 82 % of all (position, head) are such, of 8 heads 16 %: too few
-// to pay for a set.
+// and adding zeros changes no bit of a sum. Of 64 heads 82 % of all (position, head) are such, of 8 heads 16 %.
 class Wins {
 public:
-    static constexpr int FEWEST_HEADS = 12, MOST_POSITIONS = 32;
+    static constexpr int MOST_POSITIONS = 32;
 
-    static bool pay(int heads, int length) { return heads >= FEWEST_HEADS && length <= MOST_POSITIONS; }
+    // Whether fewer products save more time than loops of unknown length cost (docs/lab-notes/engine.md).
+    static bool pay(int heads, int length) { return heads >= 12 && length <= MOST_POSITIONS; }
+    // The same for the gradients of weights: there the other way also hides the time of the optimiser.
+    static bool pay_for_weights(int heads, int panels) { return heads >= (panels == 1 ? 12 : 24); }
 
     Wins(int heads, int key_heads) : key_heads_(key_heads), of_head_(heads), of_rows_(heads + key_heads) {}
 
