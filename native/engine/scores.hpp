@@ -109,9 +109,11 @@ public:
             int k = first;
             for (; k + 1 < end; k += 2) pair_gradient(s, projected + key, by_projection + s.head(k), won_across(k), won_across(k + 1));
             if (k < end) head_gradient<false>(s, projected + key, by_projection + s.head(k), won_across(k));
-            head_gradient<false>(s, projected + s.head(first), by_projection + key, won(first, by_score, winner_.data()));
-            for (k = first + 1; k < end; ++k)
-                head_gradient<true>(s, projected + s.head(k), by_projection + key, won(k, by_score, winner_.data()));
+            if (first + 1 == end)
+                head_gradient<false>(s, projected + s.head(first), by_projection + key, won(first, by_score, winner_.data()));
+            else
+                add_up_heads(projected, by_projection + key, first, end,
+                             [&](int k) MANYHEADS_INLINE { return won(k, by_score, winner_.data()); });
         });
     }
 
@@ -119,6 +121,24 @@ public:
     const Wins *wins() const { return wins_ ? &*wins_ : nullptr; }
 
 private:
+    // The gradient of the keys that the heads first … end − 1 share, head by head, in a tile that is stored once for all.
+    template <class Won> MANYHEADS_INLINE void add_up_heads(const T *projected, T *result, int first, int end, const Won won) const {
+        const Shape<T, FIXED> s = s_;
+        const std::ptrdiff_t stride = s.stride();
+        row_blocks<BROWSER ? 7 : 6>(s.key_width, [&](auto R, int c) MANYHEADS_INLINE {
+            for (int at = 0; at < stride; at += WIDTH<T>) {
+                Tile<T, R, 1> tile;
+                tile.clear();
+                for (int k = first; k < end; ++k) {
+                    const auto weight = won(k);
+                    tile.accumulate(projected + s.head(k) + c * stride, stride, 1, s.length(),
+                                    [=](std::ptrdiff_t t, auto) MANYHEADS_INLINE { return weight(t * stride + at); });
+                }
+                tile.store_to(result + c * stride + at, stride);
+            }
+        });
+    }
+
     // The same sums without the terms of positions where a head wins no pair, which are zero. Blocks of rows come outside,
     // so that a head with few terms does not begin with a division. Not inline, so that the other way keeps its registers.
     template <class WonAcross, class Won>
