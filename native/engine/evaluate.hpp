@@ -23,12 +23,13 @@ public:
         if (!s_.softmax && !s_.values && count < MOST_COUNTED && padded * padded <= pairs * count) {
             count_pairs(data.relations, padded);
         } else {
-            projections_ = Rows<T>(items_.size(), layout_.rows());
+            projections_ = Rows<T>(padded, layout_.rows());
             x_.emplace(projections_, s_.context);
             by_score_ = Buffer<T>(shape_.pairs());
             if (s_.values) values_.emplace(shape_, data.messages);
         }
-        projected_ = Buffer<T>((multiplicity_.size() ? padded / BLOCK : 1) * block_.size());
+        // one block, whose rows are transposed by whole vectors, or all of them
+        projected_ = Buffer<T>(multiplicity_.size() ? padded / BLOCK * block_.size() : projections_.stride() * BLOCK);
         if (multiplicity_.size()) block_scores_.emplace(block_);
         else if (s_.softmax) softmax_.emplace(shape_);
         else max_.emplace(shape_);
@@ -81,8 +82,8 @@ private:
             T *to = projected_.data() + (multiplicity_.size() ? first / BLOCK * block_.size() : 0);
             embedding_.gather(items_.data() + first, std::min(BLOCK, count - first));
             project<T, BLOCK>(layout_, block_, weights, embedding_, to);
-            for (int i = 0; !multiplicity_.size() && i < std::min(BLOCK, count - first); ++i)
-                for (int row = 0; row < layout_.rows(); ++row) projections_.row(first + i)[row] = to[row * BLOCK + i];
+            if (multiplicity_.size()) continue;
+            transpose_into(to, BLOCK, projections_.stride(), BLOCK, projections_.row(first), projections_.stride());
         }
     }
 

@@ -62,7 +62,8 @@ private:
 };
 
 // to[j, i] = from[i, j] for whole vectors of rows and columns.
-template <class T> void transpose_into(const T *from, std::ptrdiff_t from_stride, int rows, int columns, T *to, std::ptrdiff_t to_stride) {
+template <class T> MANYHEADS_INLINE inline void transpose_into(const T *from, std::ptrdiff_t from_stride, int rows, int columns, T *to,
+                                                               std::ptrdiff_t to_stride) {
     constexpr int W = WIDTH<T>;
     for (int i = 0; i < rows; i += W)
         for (int j = 0; j < columns; j += W) {

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cmath>
+#include <optional>
 
 #include "positions.hpp"
 #include "rows.hpp"
 #include "tile.hpp"
+#include "wins.hpp"
 
 namespace manyheads {
 
@@ -59,7 +61,9 @@ MANYHEADS_INLINE inline void pair_gradient(const Shape<T, FIXED> s, const T *a, 
 template <class T, int FIXED> class MaxScores {
 public:
     explicit MaxScores(const Shape<T, FIXED> &s)
-        : s_(s), score_(s.pairs()), winner_(s.pairs()), across_(s.pairs()), winner_across_(s.pairs()) {}
+        : s_(s), score_(s.pairs()), winner_(s.pairs()), across_(s.pairs()), winner_across_(s.pairs()) {
+        if (Wins::pay(s.heads, s.length())) wins_.emplace(s.heads, s.key_heads);
+    }
 
     const T *forward(const T *query, const T *key) {
         const Shape<T, FIXED> s = s_;  // copies, so that no store can change them under the loop
@@ -100,22 +104,75 @@ public:
                        MANYHEADS_INLINE { return (Vec<T>)((Bits<T>)load(gradient + at) & (load_bits<T>(winner + at) == all_bits<T>(k))); };
         };
         const auto won_across = [&](int k) MANYHEADS_INLINE { return won(k, across_.data(), winner_across_.data()); };
+        if (wins_) return backward_of_wins(projected, by_projection, won_across, [&](int k) { return won(k, by_score, winner_.data()); });
         s.each_key_head([&](std::ptrdiff_t key, int first, int end) MANYHEADS_INLINE {
             int k = first;
             for (; k + 1 < end; k += 2) pair_gradient(s, projected + key, by_projection + s.head(k), won_across(k), won_across(k + 1));
             if (k < end) head_gradient<false>(s, projected + key, by_projection + s.head(k), won_across(k));
-            head_gradient<false>(s, projected + s.head(first), by_projection + key, won(first, by_score, winner_.data()));
-            for (k = first + 1; k < end; ++k)
-                head_gradient<true>(s, projected + s.head(k), by_projection + key, won(k, by_score, winner_.data()));
+            if (first + 1 == end)
+                head_gradient<false>(s, projected + s.head(first), by_projection + key, won(first, by_score, winner_.data()));
+            else
+                add_up_heads(projected, by_projection + key, first, end,
+                             [&](int k) MANYHEADS_INLINE { return won(k, by_score, winner_.data()); });
         });
     }
 
+    // After backward: where heads have a gradient, if there are so many heads that this pays.
+    const Wins *wins() const { return wins_ ? &*wins_ : nullptr; }
+
 private:
+    // The gradient of the keys that the heads first … end − 1 share, head by head, in a tile that is stored once for all.
+    template <class Won> MANYHEADS_INLINE void add_up_heads(const T *projected, T *result, int first, int end, const Won won) const {
+        const Shape<T, FIXED> s = s_;
+        const std::ptrdiff_t stride = s.stride();
+        row_blocks<BROWSER ? 7 : 6>(s.key_width, [&](auto R, int c) MANYHEADS_INLINE {
+            for (int at = 0; at < stride; at += WIDTH<T>) {
+                Tile<T, R, 1> tile;
+                tile.clear();
+                for (int k = first; k < end; ++k) {
+                    const auto weight = won(k);
+                    tile.accumulate(projected + s.head(k) + c * stride, stride, 1, s.length(),
+                                    [=](std::ptrdiff_t t, auto) MANYHEADS_INLINE { return weight(t * stride + at); });
+                }
+                tile.store_to(result + c * stride + at, stride);
+            }
+        });
+    }
+
+    // The same sums without the terms of positions where a head wins no pair, which are zero. Blocks of rows come outside,
+    // so that a head with few terms does not begin with a division. Not inline, so that the other way keeps its registers.
+    template <class WonAcross, class Won>
+    __attribute__((noinline)) void backward_of_wins(const T *projected, T *by_projection, const WonAcross won_across, const Won won) {
+        const Shape<T, FIXED> s = s_;
+        const std::ptrdiff_t stride = s.stride();
+        wins_->find(winner_.data(), s.length(), stride);
+        row_blocks<BROWSER ? 7 : 8>(s.key_width, [&](auto R, int c) MANYHEADS_INLINE {
+            const auto sum = [=](Tile<T, R, 1> &tile, const T *a, Places places, int first, const auto weight) MANYHEADS_INLINE {
+                tile.accumulate(a + c * stride, stride, 1, places,
+                                [=](std::ptrdiff_t t, auto) MANYHEADS_INLINE { return weight(t * stride + first); });
+            };
+            for (int at = 0; at < stride; at += WIDTH<T>)
+                s.each_key_head([&](std::ptrdiff_t key, int first, int end) MANYHEADS_INLINE {
+                    Tile<T, R, 1> by_key;
+                    by_key.clear();
+                    for (int k = first; k < end; ++k) {
+                        Tile<T, R, 1> by_query;
+                        by_query.clear();
+                        sum(by_query, projected + key, wins_->keys(k), at, won_across(k));
+                        by_query.store_to(by_projection + s.head(k) + c * stride + at, stride);
+                        sum(by_key, projected + s.head(k), wins_->queries(k), at, won(k));
+                    }
+                    by_key.store_to(by_projection + key + c * stride + at, stride);
+                });
+        });
+    }
+
     Shape<T, FIXED> s_;
     Buffer<T> score_;
     Buffer<Int<T>> winner_;
     Buffer<T> across_;
     Buffer<Int<T>> winner_across_;
+    std::optional<Wins> wins_;
 };
 
 // Rule softmax: S(p, q) = Σ_k softmax over q of Q_k(p)·K_k(q)/√d_k.

@@ -58,7 +58,7 @@ public:
 
     // After differentiate: the gradient by the weights, in their layout.
     void gradient(T *by_weight) {
-        store_weight_gradients(layout_, Positions<T, 0>(s_.context), by_projection_.data(), x_, panel_.data(), by_weight);
+        store_weight_gradients(layout_, Positions<T, 0>(s_.context), by_projection_.data(), x_, panel_.data(), wins(), by_weight);
     }
 
     // After differentiate: one step of AdamW on weights and threshold, and the sampler's context, the next one, prepared.
@@ -76,15 +76,18 @@ public:
                 project_panel<T, FIXED>(layout_, shape_, panel, weights.value(), x_, projected_.data());
         };
         const AdamStream<T> stream(adam, weights.value(), weights.first.data(), weights.second.data());
-        weight_gradients<T, FIXED>(layout_, shape_, by_projection_.data(), last_x_, panel_.data(), stream, [&](const auto &under_way) {
-            project_until(under_way.finished());
-        }).finish();
+        weight_gradients<T, FIXED>(layout_, shape_, by_projection_.data(), last_x_, panel_.data(), wins(), stream,
+                                   [&](const auto &under_way) { project_until(under_way.finished()); })
+            .finish();
         project_until(layout_.size());
         if (!s_.values)
             adam.update(weights.threshold, weights.threshold_first, weights.threshold_second, static_cast<T>(cost.by_threshold));
     }
 
 private:
+    // Where the heads have a gradient, if the gradients of weights are to skip the rest.
+    const Wins *wins() const { return max_ && Wins::pay_for_weights(s_.heads, layout_.panels()) ? max_->wins() : nullptr; }
+
     void take(const Sampler &context) {
         if (s_.values) valid_ = values_->label(context) > 0;
         else edges_->label(context);

@@ -8,6 +8,7 @@
 #include <cstddef>
 
 #include "simd.hpp"
+#include "wins.hpp"
 
 namespace manyheads {
 
@@ -44,6 +45,10 @@ template <class T, int R, int V> struct Tile {
     MANYHEADS_INLINE void accumulate(const T *a, std::ptrdiff_t row, std::ptrdiff_t step, std::ptrdiff_t depth, Operand &&b) {
         for (std::ptrdiff_t k = 0; k < depth; ++k) add(a + k * step, row, [&](auto v) MANYHEADS_INLINE { return b(k, v); });
     }
+    template <class Operand>
+    MANYHEADS_INLINE void accumulate(const T *a, std::ptrdiff_t row, std::ptrdiff_t step, Places terms, Operand &&b) {
+        terms.each([&](std::ptrdiff_t k) MANYHEADS_INLINE { add(a + k * step, row, [&](auto v) MANYHEADS_INLINE { return b(k, v); }); });
+    }
 };
 
 // Calls body(R, first) for blocks of at most MOST rows, as equal as they can be. Four rows of two vectors are eight
@@ -56,6 +61,15 @@ template <int MOST, class Body> MANYHEADS_INLINE inline void row_blocks(int rows
             if (size != i + 1) return;
             for (const int end = first + count * size; first != end; first += i + 1) body(std::integral_constant<int, i + 1>{}, first);
         });
+}
+
+// The same, where the last block has the rest: no division, for blocks of a few products only.
+template <int MOST, class Body> MANYHEADS_INLINE inline void whole_row_blocks(int rows, Body &&body) {
+    int first = 0;
+    for (; first + MOST <= rows; first += MOST) body(std::integral_constant<int, MOST>{}, first);
+    unroll<MOST - 1>([&](auto i) MANYHEADS_INLINE {
+        if (rows - first == i + 1) body(std::integral_constant<int, i + 1>{}, first);
+    });
 }
 
 // Calls body(V, first element) for blocks of at most MOST vectors, which are one or two.

@@ -89,7 +89,23 @@ SHAPES = st.fixed_dictionaries(
     {
         "items": st.integers(2, 40),
         "d_model": st.integers(1, 24),
-        "heads, key_heads": st.sampled_from([(1, 1), (2, 2), (2, 1), (3, 3), (4, 4), (4, 2), (4, 1), (5, 5), (6, 2)]),
+        "heads, key_heads": st.sampled_from(
+            [
+                (1, 1),
+                (2, 2),
+                (2, 1),
+                (3, 3),
+                (4, 4),
+                (4, 2),
+                (4, 1),
+                (5, 5),
+                (6, 2),
+                (12, 12),
+                (15, 5),
+                (25, 25),
+                (24, 2),
+            ]
+        ),
         "key_width": st.integers(1, 9),
         "context": st.sampled_from([2, 3, 7, 8, 15, 16, 16, 16, 17, 24, 40]),  # 16 has a kernel of its own
         "sharpness": st.sampled_from([10.0, 1.5]),
@@ -155,6 +171,11 @@ EDGES: dict[str, Case] = {
         "one key head": {"heads": 3, "key_heads": 1, "graph": "regular", "degree": 3},
         "one key head, contexts of 11": {"heads": 5, "key_heads": 1, "context": 11, "weight_decay": 0.1},
         "one head, softmax": {"heads": 1, "rule": "softmax"},
+        "many heads": {"heads": 20, "key_width": 3},
+        "many heads, contexts of 33": {"heads": 14, "key_width": 2, "context": 33},
+        "many heads in many panels": {"heads": 26, "key_width": 1, "d_model": 75},
+        "many heads that share keys": {"heads": 24, "key_heads": 4, "d_model": 40},
+        "many heads, values": {"heads": 16, "key_width": 9, "objective": "values"},
         "all other items": {"items": 20, "graph": "regular", "degree": 19},
         "d_model 1": {"d_model": 1},
         "few weights in many panels": {"heads": 1, "key_width": 1, "d_model": 75},

@@ -101,6 +101,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 # (items, d_model, heads, key_width, context)
 SHAPES = [
     (24, 16, 4, 5, 16), (30, 5, 3, 2, 7), (20, 17, 1, 9, 13), (9, 3, 2, 1, 9), (12, 8, 5, 1, 2), (40, 33, 2, 3, 33),
+    (40, 12, 13, 3, 16), (20, 40, 24, 2, 11),
 ]  # fmt: skip
 
 
