@@ -22,8 +22,8 @@ from manyheads.fitting import FitOptions, ShapeTrial, smallest
 
 pytestmark = pytest.mark.filterwarnings("default")  # Dask's own warnings are not ours to mend
 
-PROBLEM = Problem(permutation_graph(96, seed=0), gaussian(96, 16, seed=1))
-OPTIONS = FitOptions(seed=3, trials=20)
+PROBLEM = Problem(permutation_graph(64, seed=0), gaussian(64, 16, seed=1))
+OPTIONS = FitOptions(seed=3, trials=14)
 
 
 @pytest.fixture(scope="module", params=[0, 3])
@@ -50,16 +50,16 @@ def test_a_cluster_makes_the_same_layer_also_if_a_worker_is_killed(cluster: Loca
 
     with dask(cluster.scheduler_address) as workers:
         assert_same(alone, smallest(PROBLEM, options=replace(OPTIONS, workers=workers, report=kill)))
-    assert len(killed) == 20
+    assert len(killed) == 14
 
 
 def test_a_time_limit_holds_on_a_cluster(cluster: LocalCluster) -> None:
-    large = Problem(permutation_graph(1200, seed=0), gaussian(1200, 24, seed=1))  # no trial ends by itself so soon
+    large = Problem(permutation_graph(600, seed=0), gaussian(600, 16, seed=1))  # no trial ends by itself so soon
     with dask(cluster.scheduler_address) as workers:
         clock = time.monotonic()
         found = smallest(large, options=FitOptions(seed=0, time_limit=1.0, workers=workers))
         assert time.monotonic() - clock < 6
-        assert len(found.trials) == 2  # those that ran when the time was up
+        assert 1 <= len(found.trials) <= 2  # those that ran when the time was up
         assert smallest(PROBLEM, options=replace(OPTIONS, trials=2, workers=workers)).trials  # no worker is blocked
 
 

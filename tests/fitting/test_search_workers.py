@@ -65,7 +65,7 @@ def test_executors_of_the_caller_make_the_same_trials(alone: FitSearchResult) ->
 
 def test_best_split_and_softmax_are_the_same_too(two_processes: Workers) -> None:
     problem = Problem(permutation_graph(16, seed=0), gaussian(16, 16, seed=1))
-    options = FitOptions(seed=0, trials=8, rule=SOFTMAX, context_length=6)
+    options = FitOptions(seed=0, trials=4, rule=SOFTMAX, context_length=6)
     every = [
         best_split(problem, key_budget=16, options=replace(options, workers=workers))
         for workers in (1, 3, two_processes)
@@ -73,7 +73,8 @@ def test_best_split_and_softmax_are_the_same_too(two_processes: Workers) -> None
     assert_same(every[0], every[1])
     assert_same(every[0], every[2])
     shared = [
-        smallest(PROBLEM, key_heads=1, options=replace(OPTIONS, workers=workers)) for workers in (1, two_processes)
+        smallest(PROBLEM, key_heads=1, options=replace(OPTIONS, trials=8, workers=workers))
+        for workers in (1, two_processes)
     ]
     assert_same(*shared)
 
@@ -87,9 +88,9 @@ def test_the_number_of_trials_ends_a_search_and_does_not_change_it(alone: FitSea
 
 def test_the_time_limit_only_cuts_the_sequence_off(alone: FitSearchResult) -> None:
     """All trials but those that ran when the time was up are those of a search without a time limit."""
-    short = smallest(PROBLEM, options=replace(OPTIONS, trials=None, time_limit=0.4, workers=2))
+    short = smallest(PROBLEM, options=replace(OPTIONS, trials=None, time_limit=alone.seconds / 3, workers=2))
     whole = len(short.trials) - 2
-    assert whole > 2
+    assert whole > 0
     assert trials_of(short)[:whole] == trials_of(alone)[:whole]
 
 

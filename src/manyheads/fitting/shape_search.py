@@ -108,9 +108,10 @@ class FitSearch:
         for key in [key for key in self._running if key not in wanted]:
             self._drop(key)
         now = time.monotonic()
-        if now >= self.deadline:  # the trials that run see this by themselves, and end
-            late = now > self.late and not isinstance(workers.executor, ThreadPoolExecutor)
-            return self._next.key in self._running and not late
+        if now > self.late and not isinstance(workers.executor, ThreadPoolExecutor):
+            return False
+        if now >= self.deadline and (self.trials or self._running):  # the trials that run see this by themselves
+            return self._next.key in self._running
         for key, plan in wanted.items():
             if key not in self._running:
                 self._start(plan, workers)
