@@ -100,7 +100,12 @@ def test_results_are_taken_in_their_order_whatever_ends_first(alone: FitSearchRe
     class Delaying(ThreadPoolExecutor):
         def submit(self, work: Any, /, *args: Any, **options: Any) -> Future[Any]:
             delay = next(delays, 0.0)
-            return super().submit(lambda: (time.sleep(delay), work(*args))[1])
+
+            def late() -> Any:
+                time.sleep(delay)
+                return work(*args)
+
+            return super().submit(late)
 
     with Delaying(4) as executor:
         crew = Workers(lambda: executor, 4, together=False)

@@ -44,7 +44,7 @@ def both(
     mine = TorchFitting(graph, rows, heads=heads, key_width=key_width, key_heads=key_heads, precision=precision)
     native = (Fitting32 if single else Fitting64)(graph.row_starts, graph.targets, rows, heads, key_width, 1, key_heads)
     for fitting in (mine, native):
-        fitting.set_weights(*start, 1.3)
+        fitting.set_weights(start[0], start[1], 1.3)
     return mine, native, start
 
 
@@ -79,7 +79,7 @@ def test_the_gradient_is_that_of_autograd_in_float64(heads: int, key_heads: int,
         loss = loss + weight * (summit - scores.amax(0)[related]).clamp(min=0).square().sum()
         if floor > -math.inf:
             loss = loss + (floor - others).clamp(min=0).square().sum()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         assert mine.look(floor, ceiling, summit, threshold, weight).loss == pytest.approx(loss.item(), rel=tolerance)
         for got, wanted in zip(mine.gradient(), (query.grad, key.grad), strict=True):
             assert wanted is not None
@@ -100,7 +100,8 @@ def test_losses_and_weights_agree_after_1_20_and_100_steps(heads: int, key_heads
         assert burst.steps == wanted.steps == len(rates)
         assert burst.finding.loss == pytest.approx(wanted.finding.loss, rel=1e-9)
         for got, right in zip(mine.weights(), native.weights(), strict=True):
-            np.testing.assert_allclose(got, right, atol=1e-9 * float(np.abs(right).max()))
+            bound = 1e-9 * float(np.abs(np.asarray(right)).max())
+            np.testing.assert_allclose(np.asarray(got), np.asarray(right), atol=bound)
         if steps <= 20:
             loss = rough.burst(rates, *settings).finding.loss
             assert loss == pytest.approx(rough_native.burst(rates, *settings).finding.loss, rel=1e-3)
@@ -178,7 +179,7 @@ def test_latent_steps_are_those_on_the_native_engine() -> None:
             fitting.set_weights(start[0], start[1], 1.3)
             assert fitting.burst([0.1] * 20, 0.98, 0.98, 3.0, ratio, 1.0, math.inf, False).steps == 20
         for got, wanted in zip(*(fitting.weights() for fitting in fittings), strict=True):
-            np.testing.assert_allclose(got, wanted, atol=1e-8, err_msg=rule)
+            np.testing.assert_allclose(np.asarray(got), np.asarray(wanted), atol=1e-8, err_msg=rule)
 
 
 def test_a_device_that_is_not_there_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:

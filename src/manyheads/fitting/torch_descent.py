@@ -134,7 +134,7 @@ class TorchFitting(StepwiseFitting):
             keys = self._rows @ self._values[1]  # (key_heads, items, key_width)
             by_keys = torch.zeros_like(keys)
             by_query = torch.zeros_like(self._values[0])
-            tally = _Tally(levels, weight, self._device, self._wide)
+            tally = _PairSums(levels, weight, self._device, self._wide)
             for first, last in self._blocks(share):
                 rows = self._rows[first:last]
                 by_block = self._survey_block(rows @ self._values[0], keys, by_keys, (first, last), tally)
@@ -143,7 +143,7 @@ class TorchFitting(StepwiseFitting):
             return tally.finding()
 
     def _survey_block(
-        self, queries: Tensor, keys: Tensor, by_keys: Tensor, block: tuple[int, int], tally: _Tally
+        self, queries: Tensor, keys: Tensor, by_keys: Tensor, block: tuple[int, int], tally: _PairSums
     ) -> Tensor:
         """Count the pairs of a block of sources; add their gradient by the keys, and return that by the queries."""
         first, last = block
@@ -223,7 +223,7 @@ class TorchFitting(StepwiseFitting):
             ) from None
 
 
-class _Tally:
+class _PairSums:
     """The sums of a survey, on the device until its end."""
 
     def __init__(self, levels: Levels, weight: float, device: torch.device, wide: torch.dtype) -> None:
