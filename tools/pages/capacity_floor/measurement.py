@@ -1,8 +1,8 @@
 """Search the smallest certified key budget over the paper's grids; each row is stored as soon as it is found.
 
 Parts: base, regular, diagonal. `--share 1/2` and `--share 2/2` in two processes divide the points between them.
-`--dask ADDRESS` searches on a cluster, one point after another. A search ends by the clock, so its row depends on the speed
-of the workers. With `--trials N` the row is the same on all workers but for its times.
+`--dask ADDRESS` searches on a cluster, one point after another. A search ends by the clock, so its row depends on the
+speed of the workers. With `--trials N` the row is the same on all workers but for its times.
 """
 
 from __future__ import annotations
