@@ -17,8 +17,8 @@ MOST_MODULES, LONGEST = 216, 350
 # Lines without docstrings, comments and empty lines: the first edition had 18,262, the redesign ended with 18,084.
 # Since then came proofs (exclusions, precision), checks (files, numbers, rows, streams, signals), bounds and bits per
 # weight, the surface (short tables, data frames, rows by name, headings, published rows as tables), records in layer
-# files, shared keys and latents, the page for browsers, searches on any workers and the fit in torch. The redesign ended
-# with 190 modules.
+# files, shared keys and latents, the page for browsers, searches on any workers and the fit in torch. The redesign
+# ended with 190 modules.
 MOST_CODE = 23_400
 
 
