@@ -310,9 +310,8 @@ class FitCommand:
             require_even_sharing(heads=self.heads, key_heads=self.key_heads)
         shape_given = self.heads is not None or self.key_width is not None
         searching = self._is_search
-        if not searching:
-            for option in ("trials", "dask"):
-                refuse(option, getattr(self, option), because="it goes with --smallest or --key-budget")
+        for option in () if searching else ("trials", "dask"):
+            refuse(option, getattr(self, option), because="it goes with --smallest or --key-budget")
         if self.smallest and self.key_budget is not None:
             raise InputError("--key-budget fixes the key budget that --smallest searches for: give one of them")
         if self.key_budget is not None and shape_given:
