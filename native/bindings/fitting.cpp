@@ -50,11 +50,12 @@ public:
     }
 
     Burst burst(std::vector<double> rates, double beta1, double beta2, double weight, double ratio, double share, double seconds,
-                bool until_open) {
+                bool until_open, const nb::object &pulse) {
         nb::gil_scoped_release released;
-        return fitting_.burst({std::move(rates), beta1, beta2, weight, ratio, share, seconds, until_open}, threshold_, [] {
+        return fitting_.burst({std::move(rates), beta1, beta2, weight, ratio, share, seconds, until_open}, threshold_, [&] {
             nb::gil_scoped_acquire acquired;
             if (PyErr_CheckSignals() != 0) throw nb::python_error();
+            if (!pulse.is_none()) pulse();
         });
     }
 
@@ -99,8 +100,9 @@ template <class T> void register_as(nb::module_ &m, const char *name) {
              "Survey all pairs, and compute the gradient by the weights.")
         .def("gradient", &Fit<T>::gradient, "Return the gradient of the last survey, (by query, by key).")
         .def("burst", &Fit<T>::burst, "rates"_a, "beta1"_a, "beta2"_a, "weight"_a, "ratio"_a, "share"_a, "seconds"_a, "until_open"_a,
+             "pulse"_a = nb::none(),
              "Take steps at these rates. Ends early at zero or infinite loss, at the time limit, and (until_open) when all pairs are "
-             "separated.");
+             "separated. Calls `pulse` ten times a second; an exception in it ends the burst.");
 }
 
 }  // namespace

@@ -75,9 +75,9 @@ class Fitting32:
     def gradient(self) -> tuple[NDArray[numpy.float64], NDArray[numpy.float64]]:
         """Return the gradient of the last survey, (by query, by key)."""
 
-    def burst(self, rates: Sequence[float], beta1: float, beta2: float, weight: float, ratio: float, share: float, seconds: float, until_open: bool) -> Burst:
+    def burst(self, rates: Sequence[float], beta1: float, beta2: float, weight: float, ratio: float, share: float, seconds: float, until_open: bool, pulse: object | None = None) -> Burst:
         """
-        Take steps at these rates. Ends early at zero or infinite loss, at the time limit, and (until_open) when all pairs are separated.
+        Take steps at these rates. Ends early at zero or infinite loss, at the time limit, and (until_open) when all pairs are separated. Calls `pulse` ten times a second; an exception in it ends the burst.
         """
 
 class Fitting64:
@@ -99,9 +99,9 @@ class Fitting64:
     def gradient(self) -> tuple[NDArray[numpy.float64], NDArray[numpy.float64]]:
         """Return the gradient of the last survey, (by query, by key)."""
 
-    def burst(self, rates: Sequence[float], beta1: float, beta2: float, weight: float, ratio: float, share: float, seconds: float, until_open: bool) -> Burst:
+    def burst(self, rates: Sequence[float], beta1: float, beta2: float, weight: float, ratio: float, share: float, seconds: float, until_open: bool, pulse: object | None = None) -> Burst:
         """
-        Take steps at these rates. Ends early at zero or infinite loss, at the time limit, and (until_open) when all pairs are separated.
+        Take steps at these rates. Ends early at zero or infinite loss, at the time limit, and (until_open) when all pairs are separated. Calls `pulse` ten times a second; an exception in it ends the burst.
         """
 
 def contexts(row_starts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], targets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], length: int, target_rate: float, key: int, stream: int, start: int, count: int) -> NDArray[numpy.int32]:

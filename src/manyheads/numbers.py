@@ -81,6 +81,7 @@ RANGES: Mapping[str, Range] = {
     # training and search
     "steps": STEPS, "validate_every": STEPS, "warm_up": Range(0, 10**12), "patience": CONTEXTS,
     "restarts": Range(1, 10**6), "widen": Range(0, 10**7), "fit_steps": Range(1, 10**7), "runs": CONTEXTS,
+    "trials": CONTEXTS,
     "max_runs": CONTEXTS, "limit": CONTEXTS, "workers": THREADS, "threads": THREADS, "head_counts": Range(1, 1024),
     "near_pairs": Range(0, 2**20), "seconds": Range(0, 10**9, whole=False, above=True),
     "time_limit": Range(0, 10**9, whole=False, above=True),

@@ -145,6 +145,12 @@ BAD = [
     (["--rule", "softmax"], "give the context length"),
     (["--context-length", "8"], "every length"),
     (["--smallest", "--max-key-budget", "0"], "--max-key-budget is a whole number from 1"),
+    (["--trials", "5"], "--trials does not apply: it goes with --smallest or --key-budget"),
+    (["--dask", "tcp://127.0.0.1:9"], "--dask does not apply: it goes with --smallest or --key-budget"),
+    (["--smallest", "--trials", "0"], "trials is a whole number from 1"),
+    (["--smallest", "--workers", "2", "--dask", "tcp://127.0.0.1:9"], "the Dask cluster has its own workers"),
+    (["--smallest", "--dask", "nonsense"], "no Dask scheduler answers at nonsense"),
+    (["--device", "cuda"], "the native engine runs on the cpu, not on 'cuda': choose the engine torch"),
     (["--seed", "-1"], "--seed is a whole number from 0 to"),
 ]
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from manyheads.drawing.style import save
+from manyheads.sweep import processes
 from tools.pages.capacity_floor import measurement
 from tools.pages.capacity_floor.measurement import PARTS, POINTS, SEEDS, Point, missing, search
 from tools.pages.capacity_floor.pictures import draw_floor
@@ -31,6 +32,16 @@ def test_a_search_gives_a_row() -> None:
     row = search(Point("base", 16, 8, 1, 0.2), seed=0)
     assert list(row) == list(read_rows("capacity_floor")[0])
     assert row["key_budget"] == row["heads"] * row["key_width"]
+
+
+def test_a_row_does_not_depend_on_the_workers() -> None:
+    with processes(2) as workers:
+        rows = [search(Point("base", 24, 8, 1, 0.2), seed=1, workers=crew, trials=6) for crew in (None, workers)]
+    times = ("found_after", "seconds")
+    here, there = ({name: value for name, value in row.items() if name not in times} for row in rows)
+    assert here == there
+    assert here["tries"] == 6
+    assert here["key_budget"] is not None
 
 
 def test_shares_divide_the_points_that_have_no_row(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,12 +13,13 @@ import pytest
 SOURCE = Path(__file__).parents[2] / "src" / "manyheads"
 STANDALONE = SOURCE / "files" / "standalone"  # copied to users, not imported
 MODULES = sorted(path for path in SOURCE.rglob("*.py") if STANDALONE not in path.parents)
-MOST_MODULES, LONGEST = 212, 350
+MOST_MODULES, LONGEST = 216, 350
 # Lines without docstrings, comments and empty lines: the first edition had 18,262, the redesign ended with 18,084.
 # Since then came proofs (exclusions, precision), checks (files, numbers, rows, streams, signals), bounds and bits per
 # weight, the surface (short tables, data frames, rows by name, headings, published rows as tables), records in layer
-# files, shared keys and latents, and the page for browsers. The redesign ended with 190 modules.
-MOST_CODE = 23_400
+# files, shared keys and latents, the page for browsers, searches on any workers and the fit in torch. The redesign
+# ended with 190 modules.
+MOST_CODE = 24_000
 
 
 NAMES = ("max", "softmax", "sum", "logsumexp")
@@ -63,7 +64,7 @@ def test_the_package_has_few_modules_of_a_readable_size() -> None:
     assert len(MODULES) <= MOST_MODULES
     assert sum(map(code_lines, MODULES)) <= MOST_CODE
     assert {str(path): size for path, size in sizes.items() if size > LONGEST} == {}
-    assert 110 <= median(size for path, size in sizes.items() if path.name != "__init__.py") <= 186
+    assert 110 <= median(size for path, size in sizes.items() if path.name != "__init__.py") <= 187
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))

@@ -67,7 +67,7 @@ def test_the_defaults_that_a_help_text_names_are_those_of_the_code() -> None:
     defaults = {
         f"{RESTARTS}",
         f"{Descent().steps}",
-        f"{SECONDS:g} for a search, else no limit",
+        f"{SECONDS:g} for a search without --trials, else no limit",
         f"one a core; for one shape 1 or {THREADS}",
         f"bernoulli:{QUARTER.p}",
         of_theorem,

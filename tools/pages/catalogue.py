@@ -46,6 +46,10 @@ class Settings:
     """Store for the runs of pages that train; by default <page>.db in the current directory."""
     workers: int = 2
     """Runs that are trained at the same time."""
+    dask: str | None = None
+    """Address of a Dask cluster whose workers search; only for capacity-floor."""
+    trials: int | None = None
+    """End every search after this number of trials, not by the clock; only for capacity-floor."""
     only: str | None = None
     """Measure only this part of a page; the module `measurement` of the page lists its parts."""
     share: str = "1/1"

@@ -17,10 +17,11 @@ import numpy as np
 from jaxtyping import Float32, Float64
 from numpy import ndarray
 
-from manyheads._native import Finding, Fitting32
+from manyheads._native import Fitting32
 from manyheads.errors import InputError
 from manyheads.fitting.latent_descent import LatentFitting
-from manyheads.fitting.options import Descent, FitProgress, Phase
+from manyheads.fitting.options import Descent, FitEngine, FitProgress, Phase
+from manyheads.fitting.stepwise import PairFinding, PairFitting
 from manyheads.numbers import require_memory
 from manyheads.problem.graph import Graph
 from manyheads.tables import in_heads
@@ -56,7 +57,7 @@ class DescentResult:
 
 
 class Engine:
-    """The native engine on one problem and one shape."""
+    """The native engine, or the engine in torch, on one problem and one shape."""
 
     SLACK = 0.95  # under softmax this part of the ratio is enough; native/fitting/fitting.hpp has the same number
 
@@ -76,7 +77,11 @@ class Engine:
         progress: Callable[[FitProgress], None] | None = None,
         begun: float | None = None,
         deadline: float = math.inf,
+        engine: FitEngine = "native",
+        device: str = "cpu",
+        pulse: Callable[[], None] | None = None,
     ) -> None:
+        self.pulse = pulse  # called several times a second; an exception in it ends the attempt
         self.descent, self.ratio, self.attempt = descent, ratio, attempt
         self.shape = heads, key_width
         self.progress = progress
@@ -88,8 +93,12 @@ class Engine:
         near_pairs = descent.near_pairs if descent.share < 1 else 0
         needed += 8 * graph.items * near_pairs
         require_memory(needed, f"a fit of {in_heads(heads, key_width)} over {graph.items:,} items")
-        fitting = Fitting32(graph.row_starts, graph.targets, rows, heads, key_width, threads, key_heads, near_pairs)
-        self._fitting = fitting if latent is None else LatentFitting(fitting, latent)
+        fitting: PairFitting
+        if engine == "torch":
+            fitting = torch_fitting(graph, rows, heads=heads, key_width=key_width, key_heads=key_heads, device=device)
+        else:
+            fitting = Fitting32(graph.row_starts, graph.targets, rows, heads, key_width, threads, key_heads, near_pairs)
+        self._fitting: PairFitting | LatentFitting = fitting if latent is None else LatentFitting(fitting, latent)
 
     def run(self, weights: Weights, *, warm: bool = False) -> DescentResult:
         """Separate, then widen.
@@ -122,7 +131,7 @@ class Engine:
                 break
         return best
 
-    def _bursts(self, rates: list[float], phase: Phase, *, until_open: bool) -> Iterator[tuple[int, Finding]]:
+    def _bursts(self, rates: list[float], phase: Phase, *, until_open: bool) -> Iterator[tuple[int, PairFinding]]:
         """Bursts of steps. Each burst ends with an exact survey of all pairs."""
         descent, done = self.descent, 0
         length = max(1, len(rates) // BURSTS)
@@ -133,7 +142,15 @@ class Engine:
             part = rates[done : done + length]
             try:
                 burst = self._fitting.burst(
-                    part, descent.beta1, descent.beta2, descent.weight, self.ratio, descent.share, left, until_open
+                    part,
+                    descent.beta1,
+                    descent.beta2,
+                    descent.weight,
+                    self.ratio,
+                    descent.share,
+                    left,
+                    until_open,
+                    self.pulse,
                 )
             except RuntimeError as error:  # the system starts no further thread
                 raise InputError(str(error)) from None
@@ -146,18 +163,18 @@ class Engine:
             if (burst.steps < length and until_open and descent.share == 1) or time.monotonic() >= self.deadline:
                 return
 
-    def _look(self) -> Finding:
+    def _look(self) -> PairFinding:
         threshold = self._fitting.weights()[2]
         if self.ratio:
             return self._fitting.look(-1.0, 1.0, self.ratio, (1 + self.ratio) / 2, self.descent.weight)
         return self._fitting.look(-math.inf, threshold - 1, threshold + 1, threshold, self.descent.weight)
 
-    def _separated(self, finding: Finding) -> bool:
+    def _separated(self, finding: PairFinding) -> bool:
         if self.ratio:
             return finding.high > self.SLACK * self.ratio * max(1.0, finding.low, -finding.lowest)
         return finding.low < finding.high
 
-    def _result(self, finding: Finding, steps: int) -> DescentResult:
+    def _result(self, finding: PairFinding, steps: int) -> DescentResult:
         return DescentResult(
             weights=self._fitting.weights(),
             window=(finding.low, finding.high),
@@ -167,7 +184,7 @@ class Engine:
             steps=steps,
         )
 
-    def _tell(self, finding: Finding, phase: Phase, step: int) -> None:
+    def _tell(self, finding: PairFinding, phase: Phase, step: int) -> None:
         if self.progress is None:
             return
         self.progress(
@@ -178,7 +195,28 @@ class Engine:
         )  # fmt: skip
 
 
-def _stuck(before: Finding, now: Finding) -> bool:
+def torch_fitting(
+    graph: Graph,
+    rows: Float32[ndarray, "items d_model"],
+    *,
+    heads: int,
+    key_width: int,
+    key_heads: int | None,
+    device: str,
+) -> PairFitting:
+    """The engine in torch, which is imported here.
+
+    Raises:
+        InputError: torch is not installed, or has no such device here.
+    """
+    try:
+        from manyheads.fitting.torch_descent import TorchFitting  # torch is an optional extra
+    except ModuleNotFoundError:
+        raise InputError("the engine torch needs torch: install manyheads[torch]") from None
+    return TorchFitting(graph, rows, heads=heads, key_width=key_width, key_heads=key_heads, device=device)
+
+
+def _stuck(before: PairFinding, now: PairFinding) -> bool:
     return now.loss > (1 - STUCK) * before.loss
 
 

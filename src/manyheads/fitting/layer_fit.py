@@ -136,7 +136,7 @@ def _fit(problem: Problem, shape: Shape, options: FitOptions, start: Layer | Non
         return Engine(
             problem.graph, inner.rows, heads=heads, key_width=key_width, key_heads=key_heads, latent=options.latent,
             descent=descent, threads=options.threads(problem.items), ratio=inner.ratio(heads), attempt=attempt,
-            progress=look, begun=begun, deadline=deadline,
+            progress=look, begun=begun, deadline=deadline, engine=options.engine, device=options.device,
         ).run(weights, warm=warm)  # fmt: skip
 
     best: tuple[Layer, Certificate, DescentResult] | None = None

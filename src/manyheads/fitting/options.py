@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from concurrent.futures import Executor
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from manyheads.certificate import Certificate
 from manyheads.certificate.precisions import PRECISIONS, Precision
 from manyheads.errors import InputError
+from manyheads.executors import Workers
 from manyheads.fitting.folding import Map
 from manyheads.identity import normalise_numbers
 from manyheads.layer.layer import Layer
 from manyheads.layer.rules import MAX, SOFTMAX, Rule, rule_named
+from manyheads.numbers import check_number
 from manyheads.problem.problem import ContextLength
 from manyheads.tables import Shown, Summary, counted, data_frame, in_heads, summary
 
@@ -27,6 +30,7 @@ WARM = 0.1  # factor on the rate of a warm start
 THREADED_ITEMS, THREADS = 1_024, 2  # from this number of items on, a step takes longer than the start of its threads
 
 Phase = Literal["separate", "widen"]
+FitEngine = Literal["native", "torch"]
 Start = Literal["random", "narrowed", "fewer heads"]
 
 
@@ -138,7 +142,7 @@ class ShapeTrial:
         wrong: The number of pairs that the layer gets wrong.
         normalised_margin: The certificate's normalised margin; NaN if there is no certificate.
         steps: The number of steps of the trial.
-        seconds: Wall time from the start of the search to the end of the trial.
+        seconds: Wall time from the start of the search until the result of the trial was used.
     """
 
     heads: int
@@ -171,7 +175,7 @@ class FitSearchResult(Shown):
         layer: The best layer that certified, or None.
         certificate: Its certificate, or None.
         best: The trial that the layer comes from, or None.
-        trials: Every trial, in the order of their ends.
+        trials: Every trial, in the order in which they were chosen.
         seconds: The duration of the search.
     """
 
@@ -205,7 +209,10 @@ class FitOptions:
     Attributes:
         seed: Decides the random starts. The same seed gives the same layer, unless a time limit ends the fit.
         restarts: The most attempts of `fit` and `grow`, at least 1. A search tries until its time is up.
-        time_limit: Seconds, above 0. Without one, `fit` and `grow` end by themselves and a search takes 60 seconds.
+        trials: The most trials of a search, at least 1. It then ends at the same trial with all workers and on all
+            machines, unless a time limit ends it before.
+        time_limit: Seconds, above 0. Without one, `fit` and `grow` end by themselves; a search ends after `trials`, or
+            after 60 seconds.
         rule: How the layer joins its heads: MAX or SOFTMAX. `grow` keeps the rule of its layer.
         context_length: For SOFTMAX: the number of items in a context, or the least and the greatest number.
         precision: The fit goes on until the certificate holds where PyTorch computes in this number type. "float64"
@@ -215,17 +222,23 @@ class FitOptions:
         map: A linear map of the embedding that is folded into the weights (`folding.linear_map`); "auto": the map that
             suits the embedding (`folding.suitable_map`).
         descent: The constants of an attempt; by default `suitable_descent`.
-        workers: Threads. A fit of one shape shares each step among them (by default 2 from 1,024 items on, else 1);
-            a search tries as many shapes at once (by default the number of cores).
-        progress: Called at every survey of all pairs. An exception in it ends the fit and is raised to the caller.
-        report: Called by a search at the end of every trial.
+        workers: A number of threads. A fit of one shape shares each step among them (by default 2 from 1,024 items on,
+            else 1); a search tries as many shapes at once (by default the number of cores). A search also takes
+            `threads(n)`, `processes(n)` or `dask(address)` of `manyheads.sweep`, or any executor.
+        engine: "native", the C++ kernels, or "torch", the same steps by PyTorch (needs the torch extra).
+        device: Where the engine "torch" computes, as PyTorch names it.
+        progress: Called at every survey of all pairs; not by the trials of a search that run in other processes. An
+            exception in it ends the fit and is raised to the caller.
+        report: Called by a search for every trial, in the order of the trials.
 
     Raises:
-        InputError: A number is out of its range, the rule is neither MAX nor SOFTMAX, or the precision is unknown.
+        InputError: A number is out of its range, the rule is neither MAX nor SOFTMAX, the precision or the engine is
+            unknown, or the native engine is asked for another device than the CPU.
     """
 
     seed: int = 2
     restarts: int = RESTARTS
+    trials: int | None = None
     time_limit: float | None = None
     rule: Rule = MAX
     context_length: ContextLength = None
@@ -233,7 +246,9 @@ class FitOptions:
     latent: int | None = None
     map: Map | Literal["auto"] = "auto"
     descent: Descent | None = None
-    workers: int | None = None
+    workers: Workers | Executor | int | None = None
+    engine: FitEngine = "native"
+    device: str = "cpu"
     progress: Callable[[FitProgress], None] | None = None
     report: Callable[[ShapeTrial], None] | None = None
 
@@ -243,7 +258,13 @@ class FitOptions:
             raise InputError(f"fit makes layers of the rule max or softmax, not '{self.rule}'")
         if self.precision not in PRECISIONS:
             raise InputError(f"unknown precision '{self.precision}': choose from {', '.join(PRECISIONS)}")
+        if self.engine not in get_args(FitEngine):
+            raise InputError(f"unknown engine '{self.engine}': choose from {', '.join(get_args(FitEngine))}")
+        if self.engine == "native" and self.device != "cpu":
+            raise InputError(f"the native engine runs on the cpu, not on '{self.device}': choose the engine torch")
         normalise_numbers(self)
+        if self.workers is not None and not isinstance(self.workers, Workers | Executor):
+            object.__setattr__(self, "workers", int(check_number("workers", self.workers)))
 
     def threads(self, items: int) -> int:
         """The number of threads that share each step of a fit of one shape.
@@ -253,12 +274,19 @@ class FitOptions:
 
         Returns:
             The number of threads, at least 1.
+
+        Raises:
+            InputError: The workers are an executor.
         """
+        if isinstance(self.workers, Workers | Executor):
+            raise InputError("a fit of one shape runs in threads of this process: give a number of workers")
         return self.workers or (THREADS if items >= THREADED_ITEMS else 1)
 
     def provenance(self) -> dict[str, str | int]:
         """The origin of a layer of these options, for its record."""
         told: dict[str, str | int] = {"construction": "fit", "seed": self.seed, "rule": str(self.rule), "map": self.map}
+        if self.engine != "native":
+            told["engine"] = self.engine
         return told if self.latent is None else told | {"latent": self.latent}
 
 

@@ -1,206 +1,260 @@
-"""Searches over shapes: the smallest key budget that certifies in a given time, or the best split of a given budget."""
+"""Searches over shapes: the smallest key budget that certifies in a given time, or the best split of a given budget.
+
+A search is a sequence of trials (`fitting.trial_order`). Workers run the next trials of the sequence as it is expected:
+that none of those that still run will certify. Where one does, the trials after it are chosen again, and those that are
+no longer wanted are ended. So the sequence, and the layer, do not depend on the number or the kind of the workers.
+"""
 
 from __future__ import annotations
 
-import math
-import os
+import pickle
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+import uuid
+from collections import Counter
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from dataclasses import replace
-from itertools import chain
-
-import numpy as np
+from queue import Empty, SimpleQueue
+from threading import Event
+from typing import NamedTuple
 
 from manyheads.bounds.shape import require_even_sharing
 from manyheads.certificate import Certificate, described
 from manyheads.errors import InputError
-from manyheads.fitting.descent import (
-    DescentResult,
-    Engine,
-    Weights,
-    fewer_heads_start,
-    narrowed_start,
-    random_start,
-    shrunk_start,
-)
-from manyheads.fitting.layer_fit import CHAIN, MappedProblem, require_fit, widened
-from manyheads.fitting.options import (
-    DEFAULT_OPTIONS,
-    Descent,
-    FitOptions,
-    FitSearchResult,
-    ShapeTrial,
-    Start,
-    suitable_descent,
-)
-from manyheads.fitting.shapes import least_budgets, likeliest, predicted_shape, require_possible, shapes_within
+from manyheads.executors import ABSENT_SECONDS, CallerExecutor, Workers, stoppable, threads
+from manyheads.fitting.layer_fit import MappedProblem, require_fit
+from manyheads.fitting.options import DEFAULT_OPTIONS, FitOptions, FitSearchResult, ShapeTrial, suitable_descent
+from manyheads.fitting.shape_trial import TrialEnd, TrialSetting, TrialTask, try_shape
+from manyheads.fitting.shapes import require_possible
+from manyheads.fitting.trial_order import DownwardOrder, Key, ShapeSpace, SplitOrder, TrialOrder, TrialPlan
 from manyheads.layer.layer import Layer
 from manyheads.numbers import check_numbers
 from manyheads.problem.problem import Problem
 
-SECONDS = 60.0  # of a search without a time limit
-SPLIT_TRIALS = 3  # trials of every split of a given key budget
-FIRST_STEP = 0.2  # after a budget certifies, the next is smaller by this part at first
-HOPELESS = 1.5  # wrong pairs for each relation; a failure with more is not continued
-NARROWEST = 1.5  # a certified width is narrowed by at most this factor
+SECONDS = 60.0  # of a search without a limit
+LATE_SECONDS, LATE_SHARE = 10.0, 0.1  # after the time is up: to end the trials that run, in part of the time limit
+TRIES = 3  # how often a trial is started whose worker dies
+AHEAD = 4  # a search looks at most this number of trials ahead for each worker
+WAIT = 0.05  # seconds: short, because a signal that another thread receives does not wake the main thread
+ENDLESS = 1e9  # seconds of a search that has a limit of trials only
+
+
+class _Running(NamedTuple):
+    """A trial in a worker."""
+
+    plan: TrialPlan
+    future: Future[TrialEnd]
+    stop: Event
 
 
 class FitSearch:
-    """Trials on one problem, as many at once as there are workers, until the time is up."""
+    """Trials on one problem, as many at once as there are workers, until a limit is reached."""
 
     def __init__(self, problem: Problem, options: FitOptions, *, key_heads: int | None = None) -> None:
         if options.latent is not None:
             raise InputError("a search has no latent: fit one shape of heads, key width and latent")
-        self.graph, self.d_model, self.options = problem.graph, problem.d_model, options
-        self.key_heads = key_heads  # None: as many as heads
         self.inner = MappedProblem.of(problem, options)
-        self.descent = options.descent or suitable_descent(problem.items, problem.d_model)
-        self.workers = options.workers or os.cpu_count() or 1
-        self.begun = time.monotonic()
-        self.deadline = self.begun + (options.time_limit or SECONDS)
+        self.space = ShapeSpace(problem.graph, problem.d_model, self.inner.most_heads, key_heads)
+        descent = options.descent or suitable_descent(problem.items, problem.d_model)
+        plain = replace(options, progress=None, report=None, workers=None)
+        self.setting = TrialSetting(self.inner, plain, descent, key_heads)
+        self.options = options
+        self.begun = self.news = time.monotonic()
+        seconds = options.time_limit or (ENDLESS if options.trials else SECONDS)
+        self.deadline = self.begun + seconds
+        self.late = self.deadline + LATE_SECONDS + LATE_SHARE * seconds
         self.trials: list[ShapeTrial] = []
-        self.best: tuple[ShapeTrial, Layer, Certificate] | None = None
-        self._spare: dict[tuple[int, int], Weights] = {}  # of certified shapes; one smaller shape may start from each
+        self.best: tuple[Layer, Certificate] | None = None
+        self._packed: bytes | None = None
+        self._next: TrialPlan | None = None  # the trial whose result is taken next
+        self._running: dict[Key, _Running] = {}
+        self._dropped: list[Future[TrialEnd]] = []
+        self._ended: SimpleQueue[tuple[Key, Future[TrialEnd]]] = SimpleQueue()
+        self._known: dict[Key, TrialEnd] = {}  # results of trials that were not taken yet
+        self._deaths: Counter[Key] = Counter()
 
-    def run(
-        self, shapes: Iterator[tuple[int, int]], better: Callable[[ShapeTrial, ShapeTrial], bool]
-    ) -> FitSearchResult:
-        """Try one shape after another. `shapes` may choose the next one by the trials so far, in self.trials."""
-        running: set[Future[tuple[ShapeTrial, DescentResult, Layer | None, Certificate | None]]] = set()
-        serial = 0
-        with ThreadPoolExecutor(self.workers) as pool:
-            try:
-                while time.monotonic() < self.deadline:
-                    while len(running) < self.workers and (shape := next(shapes, None)) is not None:
-                        try:
-                            running.add(pool.submit(self._attempt, *shape, self.options.seed + serial))
-                        except RuntimeError:  # the system starts no further thread
-                            raise InputError(
-                                f"this machine does not start {self.workers} threads: use fewer workers"
-                            ) from None
-                        serial += 1
-                    if not running:
-                        break
-                    done, running = wait(running, return_when=FIRST_COMPLETED)
-                    for future in done:
-                        self._take(*future.result(), better)
-            finally:
-                self.deadline = 0.0  # the trials that still run end at their next survey
-        for future in running:
-            self._take(*future.result(), better)
-        best, layer, certificate = self.best or (None, None, None)
+    def run(self, order: TrialOrder) -> FitSearchResult:
+        """Try one shape after another, in this order."""
+        given = self.options.workers
+        if isinstance(given, Workers):
+            workers = given
+        else:
+            workers = CallerExecutor(given) if isinstance(given, Executor) else threads(given)
+        try:
+            while self._advance(order, workers):
+                self._collect(workers)
+        finally:
+            self._end(workers)
+            if not isinstance(given, Workers):
+                workers.close()
+        layer, certificate = self.best or (None, None)
         if layer is not None and certificate is not None:
             layer = described(layer, self.inner.problem, certificate, self.options.provenance())
-        return FitSearchResult(layer, certificate, best, tuple(self.trials), time.monotonic() - self.begun)
+        seconds = time.monotonic() - self.begun
+        return FitSearchResult(layer, certificate, order.best, tuple(self.trials), seconds)
 
-    def _take(
-        self,
-        trial: ShapeTrial,
-        result: DescentResult,
-        layer: Layer | None,
-        certificate: Certificate | None,
-        better: Callable[[ShapeTrial, ShapeTrial], bool],
-    ) -> None:
+    def _advance(self, order: TrialOrder, workers: Workers) -> bool:
+        """Take the results whose turn it is, and start the trials that come next; whether to wait for a result."""
+        while not self._is_full():
+            self._next = self._next or order.next()
+            end = None if self._next is None else self._known.pop(self._next.key, None)
+            if self._next is None or end is None:
+                break
+            self._take(order, self._next, end)
+            self._next = None
+        if self._next is None:
+            return False
+        wanted = self._ahead(order, self._next, workers.slots)
+        for key in [key for key in self._running if key not in wanted]:
+            self._drop(key)
+        now = time.monotonic()
+        if now > self.late and not isinstance(workers.executor, ThreadPoolExecutor):
+            return False
+        if now >= self.deadline and (self.trials or self._running):  # the trials that run see this by themselves
+            return self._next.key in self._running
+        for key, plan in wanted.items():
+            if key not in self._running:
+                self._start(plan, workers)
+        return True
+
+    def _is_full(self) -> bool:
+        return self.options.trials is not None and len(self.trials) >= self.options.trials
+
+    def _take(self, order: TrialOrder, plan: TrialPlan, end: TrialEnd) -> None:
+        trial = self._trial(plan, end)
         self.trials.append(trial)
-        if trial.certified:
-            self._spare[trial.heads, trial.key_width] = result.weights
-        if layer is not None and certificate is not None and (self.best is None or better(trial, self.best[0])):
-            self.best = trial, layer, certificate
+        if order.take(plan, trial, end.weights) and end.layer is not None and end.certificate is not None:
+            self.best = end.layer, end.certificate
         if self.options.report is not None:
             self.options.report(trial)
 
-    def _attempt(
-        self, heads: int, key_width: int, seed: int
-    ) -> tuple[ShapeTrial, DescentResult, Layer | None, Certificate | None]:
-        """A chain of attempts at one shape: the first from a start, each next from the shrunk weights of the last."""
+    def _trial(self, plan: TrialPlan, end: TrialEnd) -> ShapeTrial:
+        return ShapeTrial(
+            plan.heads,
+            plan.key_width,
+            self.space.key_heads or plan.heads,
+            plan.seed,
+            plan.start,
+            end.layer is not None,
+            end.wrong,
+            end.normalised_margin,
+            end.steps,
+            time.monotonic() - self.begun,
+        )
 
-        def run(weights: Weights, descent: Descent) -> DescentResult:
-            return Engine(
-                self.graph, self.inner.rows, heads=heads, key_width=key_width, key_heads=self.key_heads,
-                descent=descent, ratio=self.inner.ratio(heads), progress=self.options.progress, begun=self.begun,
-                deadline=self.deadline,
-            ).run(weights, warm=descent is not self.descent)  # fmt: skip
-
-        start, weights = self._start(heads, key_width, seed)
-        for _ in range(CHAIN):
-            result = run(weights, self.descent)
-            if result.separated or self._hopeless(result) or time.monotonic() >= self.deadline:
+    def _ahead(self, order: TrialOrder, plan: TrialPlan, slots: int) -> dict[Key, TrialPlan]:
+        """The next trials without a result, one for each worker, if those that still run do not certify."""
+        ahead, wanted = order.copy(), {plan.key: plan}
+        left = AHEAD * slots
+        if self.options.trials is not None:
+            left = min(left, self.options.trials - len(self.trials))
+        for _ in range(left - 1):
+            follower = ahead.next() if len(wanted) < slots else None
+            if follower is None:
                 break
-            weights = shrunk_start(result.weights)
-        layer, certificate = None, None
-        if result.separated:
-            best = *self.inner.judge(result), result
-            layer, certificate, result = widened(self.inner, best, run, self.descent)
-        certified = certificate is not None and certificate.holds_in(self.options.precision)
-        margin = certificate.normalised_margin if certificate is not None else math.nan
-        seconds = time.monotonic() - self.begun
-        trial = ShapeTrial(
-            heads,
-            key_width,
-            self.key_heads or heads,
-            seed,
-            start,
-            certified,
-            result.wrong,
-            margin,
-            result.steps,
-            seconds,
-        )
-        return (trial, result, layer, certificate) if certified else (trial, result, None, None)
+            if (end := self._known.get(follower.key)) is None:
+                wanted[follower.key] = follower
+            else:
+                ahead.take(follower, self._trial(follower, end), end.weights)
+        return wanted
 
-    def _start(self, heads: int, key_width: int, seed: int) -> tuple[Start, Weights]:
-        """The weights of a larger certified shape, cut down to this shape, if some are unused; else random weights."""
-        wider = min(
-            (width for h, width in list(self._spare) if h == heads and key_width < width <= NARROWEST * key_width),
-            default=0,
-        )
-        if (weights := self._spare.pop((heads, wider), None)) is not None:
-            return "narrowed", narrowed_start(weights, key_width=key_width)
-        if (weights := self._spare.pop((heads + self.step, key_width), None)) is not None:
-            return "fewer heads", fewer_heads_start(weights)
-        return "random", random_start(
-            self.d_model, heads=heads, key_width=key_width, key_heads=self.key_heads, seed=seed
-        )
+    def _start(self, plan: TrialPlan, workers: Workers) -> None:
+        ending, token, key = ExitStack(), uuid.uuid4().hex, plan.key
+        stop = ending.enter_context(stoppable(token))  # until the trial has ended, also one that was dropped
+        here = isinstance(workers.executor, ThreadPoolExecutor)
+        left = max(0.0, self.deadline - time.monotonic())
+        task = TrialTask(plan, self.setting, left, token, self.options.progress, self.begun)
+        if not here:
+            self._packed = self._packed or pickle.dumps(self.setting)
+            task = replace(task, setting=self._packed, progress=None, begun=None)
+        try:
+            future = workers.executor.submit(try_shape, task)
+        except BrokenExecutor:  # the pool broke after the last look at its futures; they report it
+            ending.close()
+            if not self._running:
+                workers.discard()
+            return
+        except RuntimeError as error:
+            ending.close()
+            if not here:
+                raise
+            raise InputError(f"this machine does not start {workers.slots} threads: use fewer workers") from error
+        except Exception as error:
+            ending.close()
+            if not type(error).__module__.startswith("distributed"):
+                raise
+            raise InputError(TAKEN_AWAY) from error
+        self._running[key] = _Running(plan, future, stop)
 
-    @property
-    def step(self) -> int:
-        """The smallest change of the number of heads."""
-        return self.key_heads or 1
+        def note(done: Future[TrialEnd]) -> None:
+            ending.close()
+            self._ended.put((key, done))
 
-    def both(self, heads: int) -> int:
-        """The number of heads and key heads together."""
-        return heads + (self.key_heads or heads)
+        future.add_done_callback(note)
 
-    def cuts(self, target: int, only_heads: int | None, only_width: int | None) -> list[tuple[int, int]]:
-        """Smaller shapes than the best that can start from the unused weights of a certified shape."""
-        spare = sorted(self._spare)
-        narrower = [
-            (heads, min(width - 1, max(target // self.both(heads), math.ceil(width / NARROWEST))))
-            for heads, width in spare
-        ]
-        fewer = [(heads - self.step, width) for heads, width in spare]
-        best = self.best[0].both_budgets if self.best else 0
-        return [
-            (heads, width)
-            for heads, width in chain(narrower, fewer)
-            if heads and width and self.both(heads) * width < best
-            and only_heads in (None, heads) and only_width in (None, width)
-        ]  # fmt: skip
+    def _collect(self, workers: Workers) -> None:
+        """Wait until a trial ends, the time is up or a second has passed, and note all results."""
+        ended: list[tuple[Key, Future[TrialEnd]]] = []
+        until = time.monotonic() + 1.0
+        while not ended and time.monotonic() < until:
+            with suppress(Empty):
+                ended.append(self._ended.get(timeout=WAIT))
+                while True:
+                    ended.append(self._ended.get_nowait())
+            until = until if time.monotonic() < self.deadline else 0.0
+        deaths = []
+        for key, future in ended:
+            running = self._running.get(key)
+            if running is None or running.future is not future:  # a trial that was dropped
+                continue
+            del self._running[key]
+            try:
+                self._known[key] = future.result()
+            except CancelledError:
+                raise InputError(TAKEN_AWAY) from None
+            except Exception as error:
+                if not isinstance(error, BrokenExecutor) and type(error).__name__ != "KilledWorker":
+                    raise
+                deaths.append((running.plan, error))
+        for plan, death in deaths:  # after all results: those are kept
+            self._died(plan, death, workers)
+        if ended or workers.present():
+            self.news = time.monotonic()
+        elif time.monotonic() - self.news > ABSENT_SECONDS:
+            raise InputError(f"no worker for {ABSENT_SECONDS:.0f} s: start workers, and run the same again")
 
-    def shapes(self, target: int, only_heads: int | None, only_width: int | None) -> list[tuple[int, int]]:
-        """The shapes with D_Q + D_K of about the target, with the number of heads or the width that is given."""
-        if only_heads is not None:
-            width = min(target // self.both(only_heads), self.d_model)
-            return [(only_heads, width)] if width else []
-        if only_width is not None:  # with key heads: (h + g) · d_k ≤ target
-            heads = (target // only_width - self.step) // self.step * self.step
-            return [(heads, only_width)] if 0 < heads <= self.inner.most_heads else []
-        within = shapes_within(target, self.d_model, key_heads=self.key_heads)
-        return [shape for shape in within if shape[0] <= self.inner.most_heads]
+    def _died(self, plan: TrialPlan, error: Exception, workers: Workers) -> None:
+        """Forget a trial whose worker died, so that it is started again; with a broken pool, all trials that run."""
+        lost = [plan.key]
+        if isinstance(error, BrokenExecutor):
+            lost += self._running
+            self._running = {}
+            workers.discard()
+        self._deaths.update(lost)
+        if self._deaths[plan.key] >= TRIES:
+            raise InputError(
+                f"{TRIES} times a worker died while the trial of {plan.heads} × {plan.key_width} ran "
+                f"({type(error).__name__}): give workers more memory, or search smaller shapes"
+            )
 
-    def _hopeless(self, result: DescentResult) -> bool:
-        return result.wrong > HOPELESS * max(1, self.graph.relations)
+    def _drop(self, key: Key) -> None:
+        """End a trial whose result is no longer wanted. A process cannot be told: it ends its trial by itself."""
+        running = self._running.pop(key)
+        running.stop.set()
+        with suppress(Exception):  # a Dask client that lost its scheduler cannot cancel
+            running.future.cancel()
+        self._dropped.append(running.future)
+
+    def _end(self, workers: Workers) -> None:
+        """End the trials that still run."""
+        for key in list(self._running):
+            self._drop(key)
+        if not all(future.done() for future in self._dropped):
+            with suppress(InputError):  # a broken pool of the caller, which was reported before
+                workers.discard()
+
+
+TAKEN_AWAY = "the workers were taken away: start workers, and run the same again"
 
 
 def smallest(
@@ -241,7 +295,7 @@ def smallest(
         require_even_sharing(heads=heads, key_heads=key_heads)
     require_possible(problem, both_budgets=max_budget and 2 * max_budget)
     search = FitSearch(problem, options, key_heads=key_heads)
-    return search.run(_downwards(search, max_budget=max_budget, only_heads=heads), _fewer_weights)
+    return search.run(DownwardOrder(search.space, options.seed, max_budget=max_budget, only_heads=heads))
 
 
 def best_split(
@@ -273,58 +327,7 @@ def best_split(
             )
         require_possible(problem, both_budgets=None)
         search = FitSearch(problem, options, key_heads=key_heads)
-        return search.run(_downwards(search, only_width=key_budget // key_heads), _fewer_weights)
+        return search.run(DownwardOrder(search.space, options.seed, only_width=key_budget // key_heads))
     require_possible(problem, both_budgets=2 * key_budget)
     search = FitSearch(problem, options)
-    return search.run(
-        iter(search.shapes(2 * key_budget, None, None) * SPLIT_TRIALS),
-        lambda one, other: one.normalised_margin > other.normalised_margin,
-    )
-
-
-def _fewer_weights(one: ShapeTrial, other: ShapeTrial) -> bool:
-    return one.both_budgets < other.both_budgets
-
-
-def _downwards(
-    search: FitSearch, *, max_budget: int | None = None, only_heads: int | None = None, only_width: int | None = None
-) -> Iterator[tuple[int, int]]:
-    """Shapes with smaller and smaller D_Q + D_K; each is chosen by the trials so far.
-
-    The budgets are counted in units: 2 without shared keys, where D_Q + D_K is twice a key budget. Heads that share
-    keys can have every number.
-    """
-    rng, unit = np.random.default_rng(search.options.seed), 2 if search.key_heads is None else 1
-    least = -(-least_budgets(search.graph, search.d_model) // unit)
-    key_budget, centre = predicted_shape(search.graph, search.d_model, heads=only_heads, key_heads=search.key_heads)
-    target = search.both(centre) * (key_budget // (search.key_heads or centre)) // unit
-    # a head of width 1 for each relation always works on distinct rows of length one, so no search needs more; where
-    # heads share keys of width d_model, a head for each relation always works
-    full = search.both(search.graph.relations) * (1 if search.key_heads is None else search.d_model) // unit
-    most = max(target, full) if max_budget is None else 2 * max_budget // unit
-    target = max(least, min(target, most))
-    if only_width is not None:  # at least one group of heads
-        least = max(least, 2 * search.step * only_width // unit)
-        target = max(target, least)
-    step = growth = FIRST_STEP
-    while True:
-        shapes = search.shapes(target * unit, only_heads, only_width)
-        if not shapes:
-            return
-        cuts = search.cuts(target * unit, only_heads, only_width)
-        for shape in [*cuts, *likeliest(shapes, search.trials, centre, rng)]:
-            if search.best is not None and search.best[0].both_budgets <= target * unit:
-                break
-            yield shape
-        best = None if search.best is None else search.best[0].both_budgets // unit
-        if search.best is not None and best is not None and best <= target:  # it certified: smaller by the same part
-            centre = search.best[0].heads
-            target = best - max(1, round(step * best))
-        elif best is None:  # nothing has certified yet: a larger budget, by a growing part
-            grown = target + max(1, round(growth * target))
-            target, growth = min(grown, most), min(2 * growth, 1.0)
-        else:  # nothing below the best certified: the next is smaller by half the part
-            step /= 2
-            target = best - max(1, round(step * best))
-        if target < least:
-            return
+    return search.run(SplitOrder(search.space, options.seed, key_budget=key_budget))

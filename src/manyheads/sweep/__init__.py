@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING
 
+from manyheads.executors import Workers, dask, processes, threads
 from manyheads.lazy import on_demand
 
 if TYPE_CHECKING:
-    from manyheads.sweep.executors import Workers, dask, processes, threads
     from manyheads.sweep.runner import SweepProgress, sweep
     from manyheads.sweep.store.record import Record
     from manyheads.sweep.store.store import Store
@@ -31,7 +31,6 @@ __all__ = [
 __getattr__ = on_demand(
     __name__,
     {
-        "executors": ["Workers", "dask", "processes", "threads"],
         "store.record": ["Record"],
         "runner": ["SweepProgress", "sweep"],
         "store.store": ["Store"],

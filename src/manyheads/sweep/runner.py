@@ -12,18 +12,17 @@ from dataclasses import dataclass, replace
 from queue import Empty, SimpleQueue
 
 from manyheads.errors import InputError
-from manyheads.sweep.executors import CallerExecutor, Workers, threads
+from manyheads.executors import ABSENT_SECONDS, CallerExecutor, Workers, stoppable, threads
 from manyheads.sweep.store.record import FINISHED, Record, Storable
 from manyheads.sweep.store.store import Store
 from manyheads.sweep.trainers import GroupTrainer, LayerTrainer, Trainer
-from manyheads.sweep.worker import WorkUnit, failure, stoppable, work
+from manyheads.sweep.worker import WorkUnit, failure, work
 
 UNIT_SECONDS = 1.0  # runs shorter than this are sent together in one unit
 IN_FLIGHT = 2  # units a worker: the unit it trains and the unit that waits for it
 STOP_SECONDS = 1.5  # seconds that a stop waits until threads have read their flag
 LOOK_SECONDS = 5.0  # seconds between two checks for workers while no result arrives
 TAKEN_AWAY = "the workers were taken away: run the same again to go on from what is stored"
-ABSENT_SECONDS = 60.0  # seconds that a cluster may be without workers
 
 
 @dataclass(frozen=True)

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from manyheads.executors import stop_signal
 from manyheads.sweep.store.record import Record, Storable
 from manyheads.sweep.trainers import GroupTrainer, Trainer
 from manyheads.text import shown_text
 
 GRACE = 5.0  # seconds past its time limit after which a run that ignores the limit ends with its process
-
-# The stop flags of the sweeps of this process, by the sweep's token. Threads read them; other processes are terminated.
-_stops: dict[str, threading.Event] = {}
 
 
 @dataclass(frozen=True)
@@ -36,7 +33,7 @@ def work(unit: WorkUnit) -> list[Record]:
     Returns:
         The record of each run. A run that was not begun when the sweep was stopped has none.
     """
-    stopped = _stop_signal(unit.token)
+    stopped = stop_signal(unit.token)
     if isinstance(unit.trainer, GroupTrainer):
         return [] if stopped() else _train_group(unit, unit.trainer, stopped)
     records = []
@@ -69,32 +66,6 @@ def failure(trainer: Trainer, run: Storable, error: Exception) -> Record:
     """The record of a run that raised an exception."""
     message = shown_text(f"{type(error).__name__}: {error}")
     return Record.without_result(run, trainer.kind, trainer.engine, "failed", error=message)
-
-
-@contextmanager
-def stoppable(token: str) -> Iterator[threading.Event]:
-    """The flag that stops the threads of one sweep."""
-    _stops[token] = threading.Event()
-    try:
-        yield _stops[token]
-    finally:
-        del _stops[token]
-
-
-def _stop_signal(token: str) -> Callable[[], bool]:
-    """The function that tells this worker whether its sweep was stopped."""
-    if token in _stops:
-        return _stops[token].is_set
-    if "distributed" in sys.modules:
-        from distributed.worker import get_worker, thread_state
-
-        try:
-            tasks, key = get_worker().state.tasks, thread_state.key
-        except (ValueError, AttributeError):  # this is not the thread of a Dask worker
-            return lambda: False
-        # Dask cannot interrupt a running task, but records on the worker that the task was cancelled
-        return lambda: key not in tasks or tasks[key].state == "cancelled"
-    return lambda: False
 
 
 @contextmanager

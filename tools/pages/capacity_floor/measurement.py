@@ -1,6 +1,8 @@
 """Search the smallest certified key budget over the paper's grids; each row is stored as soon as it is found.
 
 Parts: base, regular, diagonal. `--share 1/2` and `--share 2/2` in two processes divide the points between them.
+`--dask ADDRESS` searches on a cluster, one point after another. A search ends by the clock, so its row depends on the
+speed of the workers. With `--trials N` the row is the same on all workers but for its times.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from manyheads.fitting import FitOptions, smallest
+from manyheads.sweep import Workers, dask, threads
 from manyheads.training import Task
 from tools.pages.catalogue import Settings
 from tools.pages.rows import Row, append_row, machine_rows, matching, read_rows, write_rows
@@ -37,12 +40,21 @@ REGULAR = [Point("regular", 128, 32, r, s) for r, s in ((1, 30), (2, 40), (4, 60
 POINTS = [*BASE, *REGULAR, *DIAGONAL]
 
 
-def search(point: Point, seed: int) -> Row:
-    """The smallest certified key budget of a graph and embedding that `manyheads measure` would train on."""
+def search(point: Point, seed: int, *, workers: Workers | None = None, trials: int | None = None) -> Row:
+    """The smallest certified key budget of a graph and embedding that `manyheads measure` would train on.
+
+    Args:
+        point: The problem.
+        seed: Of the problem and of the search.
+        workers: Where the trials run; None: one thread.
+        trials: The number of trials; None: until the seconds of the point are over.
+    """
     regular = point.family == "regular"
     graph = f"regular:{point.items}:{point.degree}" if regular else f"permutation:{point.items}"
     problem = Task(graph, f"gaussian:{point.d_model}").draw(seed)
-    found = smallest(problem, options=FitOptions(seed=seed, map="none", time_limit=point.seconds, workers=1))
+    limit = point.seconds if trials is None else None
+    options = FitOptions(seed=seed, map="none", time_limit=limit, trials=trials, workers=workers or 1)
+    found = smallest(problem, options=options)
     best = found.best
     return {
         "family": point.family,
@@ -76,8 +88,9 @@ def measure(settings: Settings) -> None:
     """Search every point and seed of this share that has no row."""
     part, parts = (int(number) for number in settings.share.split("/"))
     families = PARTS if settings.only is None else (settings.only,)
-    for point, seed in missing(part - 1, parts, families):
-        row = search(point, seed)
-        append_row(NAME, row)
-        print(row, flush=True)
+    with threads(1) if settings.dask is None else dask(settings.dask) as workers:
+        for point, seed in missing(part - 1, parts, families):
+            row = search(point, seed, workers=workers, trials=settings.trials)
+            append_row(NAME, row)
+            print(row, flush=True)
     write_rows(f"{NAME}-machine", machine_rows())

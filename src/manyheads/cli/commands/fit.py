@@ -9,12 +9,16 @@ import tyro
 
 from manyheads.cli.options.option_types import (
     CERTIFIED_LENGTH_HELP,
+    Dask,
+    Device,
     File,
     Flag,
     Json,
     LengthRange,
     Outputs,
+    open_workers,
     parse_context_length,
+    refuse,
 )
 from manyheads.cli.options.problem_options import ProblemOptions, RuleName
 from manyheads.cli.render.answer import Answer, pairs_table, shown_files, shown_notes
@@ -76,14 +80,25 @@ class FitCommand:
     """The most attempts, by turns from a random start and from the weights of the attempt before."""
     steps: Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="(default: 2000)")] = None
     """The most steps of one attempt, each over all pairs."""
+    trials: Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="(default: no limit)")] = None
+    """Stop a search after this number of trials. It then ends at the same layer on all machines and all workers."""
     time_limit: Annotated[
-        float | None, tyro.conf.arg(metavar="SECONDS", help_behavior_hint="(default: 60 for a search, else no limit)")
+        float | None,
+        tyro.conf.arg(
+            metavar="SECONDS", help_behavior_hint="(default: 60 for a search without --trials, else no limit)"
+        ),
     ] = None
     """Stop after this number of seconds, and keep the best layer so far."""
     workers: Annotated[
         int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="(default: one a core; for one shape 1 or 2)")
     ] = None
     """Number of shapes that a search tries at once; for one shape, the threads that share each step."""
+    dask: Annotated[Dask, tyro.conf.arg(help="Search on the Dask cluster at this address, e.g. tcp://host:8786.")] = (
+        None
+    )
+    engine: Literal["native", "torch"] = "native"
+    """The C++ kernels, or the same steps by PyTorch (needs the torch extra), e.g. on a GPU."""
+    device: Device = "cpu"
     warm_start: Annotated[File, tyro.conf.arg(metavar="LAYER")] = None
     """Begin with the weights of this certified layer, after relations were added or removed."""
     files: tyro.conf.OmitArgPrefixes[Outputs] = field(default_factory=Outputs)
@@ -98,12 +113,14 @@ class FitCommand:
         self.files.check()
         problem = self.problem.load()
         map: Map = suitable_map(problem.rows) if self.map == "auto" else self.map
-        if self.smallest or self.key_budget is not None:
-            return self._search(problem, length, map)
-        return self._fit(problem, length, map)
+        return (self._search if self._is_search else self._fit)(problem, length, map)
+
+    @property
+    def _is_search(self) -> bool:
+        return self.smallest or self.key_budget is not None
 
     def _fit(self, problem: Problem, length: ContextLength, map: Map) -> Answer:
-        from manyheads.cli.render.layer_table import layer_facts, shown_certificate, shown_profiles
+        from manyheads.cli.render.layer_table import fit_effort, layer_facts, shown_certificate, shown_profiles
         from manyheads.cli.render.progress import status
 
         with status("fit") as line:
@@ -129,7 +146,7 @@ class FitCommand:
             },
             shown=[
                 *shown_certificate(fitted.certificate),
-                pairs_table([("fitted", _effort(fitted)), *self._latent_row(problem), *shown_profiles(profiles)]),
+                pairs_table([("fitted", fit_effort(fitted)), *self._latent_row(problem), *shown_profiles(profiles)]),
                 *shown_notes(sentence),
                 *shown_files(written),
             ],
@@ -205,13 +222,16 @@ class FitCommand:
                 nonlocal best
                 if trial.certified:
                     best = f"certified {budget_words(trial)}"
+                line(f"{best}; {trial.heads} × {trial.key_width}: {trial.wrong:,} pairs wrong, {trial.seconds:.1f} s")
 
             options = self._options(problem, length, map, lambda look: line(f"{best}; {look}"), report)
-            if self.key_budget is not None:
-                return best_split(problem, key_budget=self.key_budget, key_heads=self.key_heads, options=options)
-            return smallest(
-                problem, max_budget=self.max_key_budget, heads=self.heads, key_heads=self.key_heads, options=options
-            )
+            with open_workers(self.workers, self.dask) as workers:
+                options = replace(options, workers=workers)
+                if self.key_budget is not None:
+                    return best_split(problem, key_budget=self.key_budget, key_heads=self.key_heads, options=options)
+                return smallest(
+                    problem, max_budget=self.max_key_budget, heads=self.heads, key_heads=self.key_heads, options=options
+                )
 
     def _one_head(self, problem: Problem, heads: int, *, held: bool) -> tuple[dict[str, object] | None, list[str]]:
         """Where one head was fitted, or heads under sum, and nothing holds: whether anything can hold the graph.
@@ -246,6 +266,7 @@ class FitCommand:
         return FitOptions(
             seed=self.seed,
             restarts=self.restarts or RESTARTS,
+            trials=self.trials,
             time_limit=self.time_limit,
             rule=rule_named(self.rule),
             context_length=length,
@@ -254,6 +275,8 @@ class FitCommand:
             map=map,
             descent=replace(descent, steps=self.steps or descent.steps),
             workers=self.workers,
+            engine=self.engine,
+            device=self.device,
             progress=progress,
             report=report,
         )
@@ -261,10 +284,15 @@ class FitCommand:
     def _provenance(self) -> dict[str, str | int]:
         """The origin of the layer, for its file."""
         names = (
-            "heads", "key_heads", "latent", "key_budget", "rule", "map", "restarts", "steps", "time_limit", "workers",
-            "warm_start",
+            "heads", "key_heads", "latent", "key_budget", "rule", "map", "restarts", "steps", "trials", "time_limit",
+            "workers", "warm_start",
         )  # fmt: skip
-        given = {name: str(value) for name in names if (value := getattr(self, name)) is not None}
+        # a search does not depend on its workers; the native engine on the CPU is the rule
+        left_out = {"workers"} if self._is_search else set[str]()
+        left_out |= {"engine", "device"} if self.engine == "native" else set()
+        given = {
+            name: str(value) for name in names if (value := getattr(self, name)) is not None and name not in left_out
+        }
         return self.problem.provenance() | {"construction": "fit", "seed": self.seed} | given
 
     def _check(self) -> None:
@@ -281,7 +309,9 @@ class FitCommand:
         if self.heads is not None:
             require_even_sharing(heads=self.heads, key_heads=self.key_heads)
         shape_given = self.heads is not None or self.key_width is not None
-        searching = self.smallest or self.key_budget is not None
+        searching = self._is_search
+        for option in () if searching else ("trials", "dask"):
+            refuse(option, getattr(self, option), because="it goes with --smallest or --key-budget")
         if self.smallest and self.key_budget is not None:
             raise InputError("--key-budget fixes the key budget that --smallest searches for: give one of them")
         if self.key_budget is not None and shape_given:
@@ -303,11 +333,6 @@ class FitCommand:
                 "fit makes layers of the rule max or softmax, not 'sum': heads under sum add up to one head, and "
                 "`manyheads exclude --rule sum` decides whether any number of them can hold the graph"
             )
-
-
-def _effort(fitted: FitResult) -> str:
-    attempts = f"{fitted.attempts} attempt{'' if fitted.attempts == 1 else 's'}"
-    return f"{attempts}, {fitted.steps:,} steps in the last, {fitted.seconds:.1f} s, map {fitted.map}"
 
 
 def _profiles(problem: Problem, map: Map) -> dict[str, IncoherenceProfile]:

@@ -75,7 +75,7 @@ Dask = Annotated[
     str | None,
     _argument(
         metavar="ADDRESS",
-        help="Train on the Dask cluster at this address, e.g. tcp://host:8786.",
+        help="Work on the Dask cluster at this address, e.g. tcp://host:8786.",
         help_behavior_hint=NO_DEFAULT,
     ),
 ]

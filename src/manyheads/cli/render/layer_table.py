@@ -15,7 +15,7 @@ from manyheads.certificate import Certificate
 from manyheads.cli.render.answer import pairs_table
 from manyheads.construct import SmallestConstruction, WidthLimit, WidthTrial
 from manyheads.construct.smallest_construction import DRAWS
-from manyheads.fitting import FitSearchResult, ShapeTrial
+from manyheads.fitting import FitResult, FitSearchResult, ShapeTrial
 from manyheads.layer.layer import Layer
 from manyheads.problem.graph import Graph
 from manyheads.problem.incoherence import IncoherenceProfile
@@ -215,3 +215,9 @@ def _attempt_facts(attempt: WidthTrial) -> dict[str, object]:
 
 def _rank(trial: ShapeTrial) -> tuple[bool, float]:
     return trial.certified, trial.normalised_margin if trial.certified else -float(trial.wrong)
+
+
+def fit_effort(fitted: FitResult) -> str:
+    """The attempts, steps and seconds of a fit, and the map of the rows."""
+    attempts = f"{fitted.attempts} attempt{'' if fitted.attempts == 1 else 's'}"
+    return f"{attempts}, {fitted.steps:,} steps in the last, {fitted.seconds:.1f} s, map {fitted.map}"

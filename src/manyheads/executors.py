@@ -1,15 +1,19 @@
-"""Executors that train runs: threads of this process, processes of this machine, workers of a Dask cluster."""
+"""Executors of sweeps and searches: threads of this process, processes of this machine, workers of a Dask cluster.
+
+A task asks its `stop_signal` from time to time whether it should end. Threads read a flag, workers of Dask read their
+state, and processes are terminated.
+"""
 
 from __future__ import annotations
 
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from multiprocessing import get_context, parent_process
-from threading import Thread
+from threading import Event, Thread
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -20,15 +24,45 @@ if TYPE_CHECKING:
     from distributed import Client
 
 CONNECT_SECONDS = 5
+ABSENT_SECONDS = 60.0  # seconds that a cluster may be without workers
 DASK_LOGS = ("distributed", "distributed.client", "tornado", "tornado.application", "asyncio")
+
+# The stop flags of the tasks of this process, by the token of a task or of a group of tasks.
+_stops: dict[str, Event] = {}
+
+
+@contextmanager
+def stoppable(token: str) -> Iterator[Event]:
+    """The flag that stops the threads whose tasks have this token."""
+    _stops[token] = Event()
+    try:
+        yield _stops[token]
+    finally:
+        del _stops[token]
+
+
+def stop_signal(token: str) -> Callable[[], bool]:
+    """The function that tells a task of this token whether it should end."""
+    if token in _stops:
+        return _stops[token].is_set
+    if "distributed" in sys.modules:
+        from distributed.worker import get_worker, thread_state
+
+        try:
+            tasks, key = get_worker().state.tasks, thread_state.key
+        except (ValueError, AttributeError):  # this is not the thread of a Dask worker
+            return lambda: False
+        # Dask cannot interrupt a running task, but records on the worker that the task was cancelled
+        return lambda: key not in tasks or tasks[key].state == "cancelled"
+    return lambda: False
 
 
 class Workers:
-    """An executor. Several sweeps use it; it is replaced after a run has killed one of its workers.
+    """An executor. Several sweeps and searches use it; it is replaced after a task has killed one of its workers.
 
     Args:
         make: Makes the executor.
-        slots: The number of runs that it trains at once.
+        slots: The number of tasks that it runs at once.
         together: Whether several short runs are sent in one unit, because a unit costs more than a function call.
         present: Whether there are workers at the moment.
         release: Called at the end.
@@ -94,7 +128,9 @@ class CallerExecutor(Workers):
     def discard(self) -> None:
         """Keep it, unless it is broken."""
         if getattr(self._executor, "_broken", False):
-            raise InputError("a run killed a worker of the given executor, which cannot be replaced: `processes()` can")
+            raise InputError(
+                "a task killed a worker of the given executor, which cannot be replaced: `processes()` can"
+            )
 
     def close(self) -> None:
         """Leave it open."""
@@ -176,7 +212,7 @@ def _has_workers(client: Client) -> bool:
 
 
 def _quieten_dask() -> None:
-    """Keep Dask's log off the screen: a sweep reports a lost cluster in its own words.
+    """Keep Dask's log off the screen: a sweep or search reports a lost cluster in its own words.
 
     Nothing changes if the caller uses Dask already or has settings of its own (such as DASK_LOGGING__DISTRIBUTED=info).
     """
@@ -188,7 +224,7 @@ def _quieten_dask() -> None:
 
 def _count(count: int | None) -> int:
     if count is not None and count < 1:
-        raise InputError(f"a sweep needs at least one worker, not {count}")
+        raise InputError(f"at least one worker is needed, not {count}")
     return count or cores()
 
 
