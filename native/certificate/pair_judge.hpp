@@ -94,7 +94,8 @@ public:
 
     RowJudge(const Vectors &v, const PackedKeys &keys, double query_scale, double threshold, const Relations &relations)
         : v_(v), keys_(&keys), relations_(&relations), scale_(query_scale), threshold_(threshold),
-          queries_(std::size_t(v.heads) * GROUP * v.key_width), joined_(std::size_t(GROUP) * BLOCK), rows_(GROUP) {}
+          queries_(std::size_t(v.heads) * GROUP * v.key_width), joined_(std::size_t(GROUP) * BLOCK),
+          few_keys_(std::size_t(v.key_width) * WIDTH<double>), rows_(GROUP) {}
 
     // Judges `count` rows from source `from` on.
     void judge(int from, int count, const RowLimits *limits, RowResult *results) {
@@ -215,29 +216,43 @@ private:
         row.quiet = std::min(row.limits.below, row.raise);
     }
 
-    // Scores the candidates of a row in double precision.
+    // Scores the candidates of a row in double precision, in the order of their targets.
     void decide(Item source, Row &row) {
         row.drop_others();
         RowResult &result = row.result;
-        for (const Candidate &c : row.candidates) {
-            const double score = exact_score(source, c.target), distance = c.related ? score - threshold_ : threshold_ - score;
-            if (std::fabs(distance) <= row.limits.clear) return row.leave_open();
-            if (c.near && distance < 0) ++(c.related ? result.missed : result.false_pairs);
-            if (c.related) result.high = std::min(result.high, score);
-            else result.low = std::max(result.low, score);
-            if (distance < result.least) result.least = distance, result.target = c.target;
+        for (std::size_t first = 0; first < row.candidates.size(); first += WIDTH<double>) {
+            const int count = static_cast<int>(std::min<std::size_t>(WIDTH<double>, row.candidates.size() - first));
+            const Candidate *const candidates = row.candidates.data() + first;
+            double scores[WIDTH<double>];
+            store<double>(scores, exact_scores(source, candidates, count));
+            for (int n = 0; n < count; ++n) {
+                const Candidate &c = candidates[n];
+                const double score = scores[n], distance = c.related ? score - threshold_ : threshold_ - score;
+                if (std::fabs(distance) <= row.limits.clear) return row.leave_open();
+                if (c.near && distance < 0) ++(c.related ? result.missed : result.false_pairs);
+                if (c.related) result.high = std::min(result.high, score);
+                else result.low = std::max(result.low, score);
+                if (distance < result.least) result.least = distance, result.target = c.target;
+            }
         }
     }
 
-    double exact_score(Item source, Item target) const {
-        double joined = 0;
+    // The scores of a source with at most WIDTH targets: each is the chain of multiply-adds that product.hpp computes.
+    Vec<double> exact_scores(Item source, const Candidate *candidates, int count) {
+        constexpr int W = WIDTH<double>;
+        Vec<double> joined{};
         for (int head = 0; head < v_.heads; ++head) {
-            const double *const query = v_.queries + (std::size_t(head) * v_.items + source) * v_.key_width;
-            const double *const key = v_.keys + std::size_t(v_.key_head(head)) * v_.key_width * v_.items + target;
-            double sum = 0;
-            for (int c = 0; c < v_.key_width; ++c) sum += query[c] * key[std::size_t(c) * v_.items];
-            if (head == 0) joined = sum;
-            else joined = SUM ? joined + sum : std::max(joined, sum);
+            const double *const keys = v_.keys + std::size_t(v_.key_head(head)) * v_.key_width * v_.items;
+            for (int c = 0; c < v_.key_width; ++c)
+                for (int n = 0; n < count; ++n) few_keys_[c * W + n] = keys[std::size_t(c) * v_.items + candidates[n].target];
+            Tile<double, 1, 1> tile;
+            tile.clear();
+            tile.accumulate(v_.queries + (std::size_t(head) * v_.items + source) * v_.key_width, 0, 1, v_.key_width,
+                            [this](std::ptrdiff_t c, auto) MANYHEADS_INLINE { return load(few_keys_.data() + c * W); });
+            const Vec<double> now = tile.at[0][0];
+            if (head == 0) joined = now;
+            else if constexpr (SUM) joined += now;
+            else joined = joined > now ? joined : now;
         }
         return joined;
     }
@@ -246,8 +261,9 @@ private:
     const PackedKeys *keys_;
     const Relations *relations_;
     double scale_, threshold_;
-    Buffer<float> queries_;  // of the group: [head][row][c]
-    Buffer<float> joined_;   // the scores of the group with a block of targets, over the heads so far: [row][BLOCK]
+    Buffer<float> queries_;    // of the group: [head][row][c]
+    Buffer<float> joined_;     // the scores of the group with a block of targets, over the heads so far: [row][BLOCK]
+    Buffer<double> few_keys_;  // of some candidates and one head: [c][WIDTH]
     std::vector<Row> rows_;
 };
 
