@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from itertools import accumulate
 
 import numpy as np
 from jaxtyping import Float64, Int
@@ -11,12 +11,12 @@ from numpy import ndarray
 
 from manyheads._native import multiply
 from manyheads.certificate.certificate import Evidence, Witness
+from manyheads.certificate.core_map import core_map
 from manyheads.certificate.mixed_precision import judge_mixed
-from manyheads.certificate.projection import Projection, require_subnormals, row_blocks
+from manyheads.certificate.projection import Projection, row_blocks
 from manyheads.certificate.row_evidence import RowEvidence
 from manyheads.layer.layer import Layer
 from manyheads.layer.rules import Rule
-from manyheads.machine import cores
 from manyheads.problem.graph import Graph
 from manyheads.problem.problem import Problem
 
@@ -94,7 +94,7 @@ def judge_sources(
     rows: RowEvidence,
     sources: Int[ndarray, " sources"],
 ) -> Iterator[int]:
-    """Write the rows of these sources, all pairs in float64, on all cores. Yields the number of sources judged so far.
+    """Write the rows of these sources, all pairs in float64, on all cores.
 
     Args:
         layer: The layer; its rule joins heads one by one and has a rounding bound.
@@ -103,20 +103,16 @@ def judge_sources(
         bounds: For each of all items, a bound on the rounding errors of its scores.
         rows: Receives the results.
         sources: The sources to judge.
-    """
-    blocks = source_blocks(sources, graph.items)
 
+    Returns:
+        The number of sources judged so far, block by block: the blocks are judged as these numbers are read.
+    """
     def judge(block: Int[ndarray, " rows"]) -> int:
-        require_subnormals()  # each thread has its own mode
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
             _judge_block(layer, graph, projection, bounds, rows, block)
         return len(block)
 
-    judged = 0
-    with ThreadPoolExecutor(max(1, min(cores(), len(blocks)))) as threads:
-        for count in threads.map(judge, blocks) if len(blocks) > 1 else map(judge, blocks):
-            judged += count
-            yield judged
+    return accumulate(core_map(judge, source_blocks(sources, graph.items)))
 
 
 def _judge_block(
