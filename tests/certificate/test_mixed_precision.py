@@ -199,3 +199,154 @@ def by_loops(layer: Layer, problem: Problem, projection: Projection) -> Evidence
     rounding = worst[1] if wrong else tightest[2] - (tightest[1] - margin)
     witness = pairwise._witness(layer, problem, *worst[2]) if wrong else None
     return Evidence(low, high, rounding, int(missed), int(false_pairs), int(open_pairs), witness, distances)
+
+
+def single_scores(projection: Projection, rule: Rule, powers: tuple[int, int]) -> np.ndarray:
+    """The scores in float32, each rounding done by numpy, in the order of the heads and of their numbers."""
+    queries = np.ldexp(projection.queries, -powers[0]).astype(np.float32)
+    keys = np.ldexp(projection.keys, -powers[1]).astype(np.float32)
+    joined: list[np.ndarray] = []
+    for head, query in enumerate(queries):
+        total = np.zeros((projection.items, projection.items), np.float32)
+        for c in range(projection.key_width):
+            total = total + query[:, c, None] * keys[head * len(keys) // len(queries), None, c]
+        joined.append(total)
+    result = joined[0]
+    for total in joined[1:]:
+        result = np.maximum(result, total) if rule is MAX else result + total
+    return result
+
+
+@pytest.mark.parametrize("rule", ["max", "sum"])
+def test_no_float32_score_strays_further_than_its_bound(rule: str) -> None:
+    """In exact fractions; in some layers the error is more than a third of the bound."""
+    worst = 0.0
+    for seed in range(160):
+        rng = np.random.default_rng(seed)
+        family = FAMILIES[seed % len(FAMILIES)]
+        rows, query, key = family(rng)
+        rows, query, key = rows[:12], query[:, :, :3], key[:, :, :3]
+        if family in (crowded, rounded_down, many_zeros):
+            query, key = query[:, : len(rows)], key[:, : len(rows)]
+            rows = rows[:, : len(rows)]
+        layer = Layer(query, key, 0.0, rule)
+        projection = project(layer, rows)
+        if not np.isfinite(projection.reach):
+            continue
+        powers = mixed_precision._power(projection.queries), mixed_precision._power(projection.keys)
+        errors, _ = score_error(layer.rule, projection, *powers)
+        if not np.isfinite(errors).all():
+            continue
+        exact = row_scores(layer.rule, projection, np.arange(len(rows)))
+        scale, single = Fraction(2) ** -sum(powers), single_scores(projection, layer.rule, powers)
+        for source, target in np.ndindex(exact.shape):
+            error = abs(Fraction(float(single[source, target])) - Fraction(float(exact[source, target])) * scale)
+            assert error <= Fraction(float(errors[source]))
+            worst = max(worst, float(error / Fraction(float(errors[source]))))
+    assert worst > 0.3
+
+
+def test_float32_that_overflows_or_underflows_decides_nothing_wrong() -> None:
+    """Heads of 1e30 and 1e-30 side by side, and thresholds beyond float32: the verdicts are those of exact scores."""
+    rng = np.random.default_rng(0)
+    for seed in range(40):
+        rows = rng.standard_normal((9, 4)).astype(np.float32)
+        query, key = rng.standard_normal((2, 2, 4, 3))
+        query[0] *= 10.0 ** rng.choice([-300, -30, 30, 140])
+        key[1] *= 10.0 ** rng.choice([-300, -30, 30, 140])
+        layer = Layer(query, key, 0.0, ("max", "sum")[seed % 2])
+        heads = np.array(exact_head_scores(layer, rows))
+        exact = heads.max(axis=0) if seed % 2 == 0 else heads.sum(axis=0)
+        threshold = float(sorted(exact.ravel())[int(rng.integers(exact.size))]) * rng.choice([1.0, 1 - 1e-12, 1e5])
+        related = exact > Fraction(threshold)
+        sources, targets = np.nonzero(related)
+        layer = Layer(query, key, threshold, layer.rule)
+        assert certify(layer, Problem(Graph(9, sources, targets), rows)).verdict != "refuted"
+        assert certify(layer, Problem(Graph(9, *np.nonzero(~related)), rows)).verdict != "holds"
+
+
+def random_problem(items: int, rule: str) -> tuple[Layer, Problem]:
+    query, key = np.random.default_rng(0).standard_normal((2, 4, 16, 8))
+    layer = Layer(query, key, 9.0, rule)
+    return layer, Problem(permutation_graph(items, seed=0), gaussian(items, 16, seed=1))
+
+
+@pytest.mark.parametrize("rule", ["max", "logsumexp"])
+def test_every_thread_does_its_part_and_their_number_changes_nothing(
+    rule: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """500 items are six groups of sources: fewer, as many and more threads than that."""
+    layer, problem = random_problem(500, rule)
+    monkeypatch.setattr(mixed_precision, "THREAD", 1)
+    first = None
+    for threads in (1, 2, 3, 6, 17):
+        for module in ("mixed_precision", "core_map"):
+            monkeypatch.setattr(f"manyheads.certificate.{module}.cores", partial(int, threads))
+        with np.errstate(over="ignore"):
+            evidence = examine_pairs(layer, problem, project(layer, problem.rows), lambda done, total: None)
+        assert_same(first or evidence, evidence)
+        first = evidence
+    assert first is not None
+    scores = layer.scores(problem.rows)
+    related = problem.graph.adjacency()
+    assert first.false_pairs == np.count_nonzero((scores > 9) & ~related)
+    assert first.missed == np.count_nonzero((scores <= 9) & related)
+
+
+def test_a_layer_of_ordinary_weights_leaves_no_source_to_float64(monkeypatch: pytest.MonkeyPatch) -> None:
+    layer, problem = random_problem(400, "max")
+    left = []
+    judge = pairwise.judge_mixed
+    monkeypatch.setattr(pairwise, "judge_mixed", lambda *arguments: left.append(judge(*arguments)) or left[-1])
+    assert certify(layer, problem).verdict == "refuted"
+    assert [len(sources) for sources in left] == [0]
+
+
+def test_a_rule_of_the_user_is_certified_in_float64() -> None:
+    class Smallest(Rule):
+        name = "smallest"
+
+        def join(self, scores, *, key_width):
+            return scores.min(axis=0)
+
+        def join_tensor(self, scores):
+            return scores.min(dim=2).values
+
+        def add_head(self, joined, scores) -> None:
+            np.minimum(joined, scores, out=joined)
+
+        def error_bound(self, errors):
+            return errors.max(axis=0)
+
+    smallest = register_rule(Smallest())
+    try:
+        layer, problem = random_problem(60, "max")
+        layer = Layer(layer.query, layer.key, -9.0, smallest)
+        scores, related = layer.scores(problem.rows), problem.graph.adjacency()
+        certificate = certify(layer, problem)
+        assert certificate.window == pytest.approx((scores[~related].max(), scores[related].min()))
+        assert certificate.false_pairs == np.count_nonzero((scores > -9) & ~related)
+    finally:
+        from manyheads.layer.rules import RULES
+
+        del RULES["smallest"]
+
+
+def test_native_threads_that_replace_subnormal_numbers_refuse() -> None:
+    torch = pytest.importorskip("torch")
+    layer, problem = random_problem(300, "max")
+    projection = project(layer, problem.rows)
+    arguments = (layer, problem, projection, lambda done, total: None)
+    examine_pairs(*arguments)
+    try:
+        if not torch.set_flush_denormal(True):
+            pytest.skip("this processor has no such mode")
+        with pytest.raises(RuntimeError, match="replaces subnormal numbers by zero"):
+            examine_pairs(*arguments)
+    finally:
+        torch.set_flush_denormal(False)
+
+
+def test_rules_of_the_native_pass_are_those_with_a_join_there() -> None:
+    assert {str(rule): adds for rule, adds in mixed_precision.ADDS_HEADS.items()} == {"max": False, "sum": True}
+    assert all(rule is rule_named(rule.name) for rule in mixed_precision.ADDS_HEADS)
