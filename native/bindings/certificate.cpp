@@ -35,7 +35,7 @@ public:
         require(first >= 0 && first + count <= queries_.shape(1), "the rows are not among the items");
         std::vector<RowLimits> limits(count);
         for (std::size_t n = 0; n < count; ++n) limits[n] = {below.data()[n], above.data()[n], width.data()[n], clear.data()[n]};
-        std::vector<RowResult> results(count);
+        std::vector<RowResult> results(count, RowResult{.open = true});
         {
             nb::gil_scoped_release released;
             const auto judge_all = sum_ ? judge_rows<true> : judge_rows<false>;

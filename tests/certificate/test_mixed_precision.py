@@ -265,6 +265,17 @@ def test_float32_that_overflows_or_underflows_decides_nothing_wrong() -> None:
         assert certify(layer, Problem(Graph(9, *np.nonzero(~related)), rows)).verdict != "holds"
 
 
+def test_limits_are_rounded_outwards() -> None:
+    numbers = np.array([0.1, -0.1, 1 + 2.0**-30, 3e38, 1e300, -1e300, np.inf, -np.inf, np.nan, 1e-50, 0.0])
+    with np.errstate(over="ignore"):
+        down, up = (mixed_precision._rounded(numbers, towards) for towards in (-np.inf, np.inf))
+    assert (down[:8] <= numbers[:8]).all()
+    assert (up[:8] >= numbers[:8]).all()
+    assert (down[8], up[8]) == (-np.inf, np.inf)
+    assert down[4] == np.finfo(np.float32).max
+    assert (np.abs(up[:3] - down[:3]) <= np.spacing(np.abs(up[:3]))).all()
+
+
 def random_problem(items: int, rule: str) -> tuple[Layer, Problem]:
     query, key = np.random.default_rng(0).standard_normal((2, 4, 16, 8))
     layer = Layer(query, key, 9.0, rule)
@@ -278,6 +289,7 @@ def test_every_thread_does_its_part_and_their_number_changes_nothing(
     """500 items are six groups of sources: fewer, as many and more threads than that."""
     layer, problem = random_problem(500, rule)
     monkeypatch.setattr(mixed_precision, "THREAD", 1)
+    monkeypatch.setattr("manyheads.certificate.projection.BLOCK", 1 << 12)  # eight blocks of sources in float64
     first = None
     for threads in (1, 2, 3, 6, 17):
         for module in ("mixed_precision", "core_map"):

@@ -107,6 +107,7 @@ def judge_sources(
     Returns:
         The number of sources judged so far, block by block: the blocks are judged as these numbers are read.
     """
+
     def judge(block: Int[ndarray, " rows"]) -> int:
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
             _judge_block(layer, graph, projection, bounds, rows, block)
