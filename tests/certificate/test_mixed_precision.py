@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
 from support.oracles import exact_head_scores
 
-from manyheads import Graph, Layer, Problem, certify, gaussian, permutation_graph
+from manyheads import Graph, Layer, Problem, certify
 from manyheads.certificate import mixed_precision, pairwise
 from manyheads.certificate.certificate import Evidence
-from manyheads.certificate.mixed_precision import score_error
+from manyheads.certificate.mixed_precision import judge_mixed, score_error
 from manyheads.certificate.pairwise import examine_pairs, row_scores
 from manyheads.certificate.projection import Projection, project
-from manyheads.layer.rules import MAX, Rule, register_rule, rule_named
+from manyheads.layer.rules import MAX, Rule
 
 Weights = tuple[np.ndarray, np.ndarray, np.ndarray]  # rows, query, key
 ULP = 2.0**-23  # of float32
@@ -59,7 +61,7 @@ def rounded_down(rng: np.random.Generator) -> Weights:
 
 def structured(rng: np.random.Generator) -> Weights:
     """Small whole numbers: thousands of equal scores."""
-    return tuple(np.rint(part * rng.choice([0.7, 1.5])) for part in ordinary(rng))  # type: ignore[return-value]
+    return tuple(np.rint(part * rng.choice([0.7, 1.5])) for part in ordinary(rng))
 
 
 def identical_rows(rng: np.random.Generator) -> Weights:
@@ -115,13 +117,17 @@ def disputed(rng: np.random.Generator, related: np.ndarray) -> Graph:
         related = related ^ (rng.random(related.shape) < rng.choice([0.003, 0.1]))
     elif kind in (2, 3, 4):
         related = rng.random(related.shape) < (0.1, 0.0, 1.0)[kind - 2]
+    return graph_of(related)
+
+
+def graph_of(related: np.ndarray) -> Graph:
     sources, targets = np.nonzero(related)
     return Graph(len(related), sources, targets)
 
 
-def all_in_float64(*arguments: object) -> np.ndarray:
+def all_in_float64(*arguments: Any) -> np.ndarray:
     """Takes the place of judge_mixed: every source is left open."""
-    return np.arange(arguments[1].items)  # type: ignore[attr-defined]
+    return np.arange(arguments[1].items)
 
 
 def float64_evidence(layer: Layer, problem: Problem, projection: Projection) -> Evidence:
@@ -138,13 +144,14 @@ def assert_same(one: Evidence, other: Evidence) -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.__name__)
-def test_thousands_of_layers_have_the_evidence_of_float64(family, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_thousands_of_layers_have_the_evidence_of_float64(
+    family: Callable[[np.random.Generator], Weights], monkeypatch: pytest.MonkeyPatch
+) -> None:
     seen: Counter[str] = Counter()
-    judge = pairwise.judge_mixed
 
-    def counted(*arguments) -> np.ndarray:
-        left = judge(*arguments)
-        seen["sources"] += arguments[1].items
+    def counted(layer: Layer, graph: Graph, *arguments: Any) -> np.ndarray:
+        left = judge_mixed(layer, graph, *arguments)
+        seen["sources"] += graph.items
         seen["left"] += len(left)
         return left
 
@@ -259,10 +266,9 @@ def test_float32_that_overflows_or_underflows_decides_nothing_wrong() -> None:
         exact = heads.max(axis=0) if seed % 2 == 0 else heads.sum(axis=0)
         threshold = float(sorted(exact.ravel())[int(rng.integers(exact.size))]) * rng.choice([1.0, 1 - 1e-12, 1e5])
         related = exact > Fraction(threshold)
-        sources, targets = np.nonzero(related)
         layer = Layer(query, key, threshold, layer.rule)
-        assert certify(layer, Problem(Graph(9, sources, targets), rows)).verdict != "refuted"
-        assert certify(layer, Problem(Graph(9, *np.nonzero(~related)), rows)).verdict != "holds"
+        assert certify(layer, Problem(graph_of(related), rows)).verdict != "refuted"
+        assert certify(layer, Problem(graph_of(~related), rows)).verdict != "holds"
 
 
 def test_limits_are_rounded_outwards() -> None:
@@ -274,91 +280,3 @@ def test_limits_are_rounded_outwards() -> None:
     assert (down[8], up[8]) == (-np.inf, np.inf)
     assert down[4] == np.finfo(np.float32).max
     assert (np.abs(up[:3] - down[:3]) <= np.spacing(np.abs(up[:3]))).all()
-
-
-def random_problem(items: int, rule: str) -> tuple[Layer, Problem]:
-    query, key = np.random.default_rng(0).standard_normal((2, 4, 16, 8))
-    layer = Layer(query, key, 9.0, rule)
-    return layer, Problem(permutation_graph(items, seed=0), gaussian(items, 16, seed=1))
-
-
-@pytest.mark.parametrize("rule", ["max", "logsumexp"])
-def test_every_thread_does_its_part_and_their_number_changes_nothing(
-    rule: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """500 items are six groups of sources: fewer, as many and more threads than that."""
-    layer, problem = random_problem(500, rule)
-    monkeypatch.setattr(mixed_precision, "THREAD", 1)
-    monkeypatch.setattr("manyheads.certificate.projection.BLOCK", 1 << 12)  # eight blocks of sources in float64
-    first = None
-    for threads in (1, 2, 3, 6, 17):
-        for module in ("mixed_precision", "core_map"):
-            monkeypatch.setattr(f"manyheads.certificate.{module}.cores", partial(int, threads))
-        with np.errstate(over="ignore"):
-            evidence = examine_pairs(layer, problem, project(layer, problem.rows), lambda done, total: None)
-        assert_same(first or evidence, evidence)
-        first = evidence
-    assert first is not None
-    scores = layer.scores(problem.rows)
-    related = problem.graph.adjacency()
-    assert first.false_pairs == np.count_nonzero((scores > 9) & ~related)
-    assert first.missed == np.count_nonzero((scores <= 9) & related)
-
-
-def test_a_layer_of_ordinary_weights_leaves_no_source_to_float64(monkeypatch: pytest.MonkeyPatch) -> None:
-    layer, problem = random_problem(400, "max")
-    left = []
-    judge = pairwise.judge_mixed
-    monkeypatch.setattr(pairwise, "judge_mixed", lambda *arguments: left.append(judge(*arguments)) or left[-1])
-    assert certify(layer, problem).verdict == "refuted"
-    assert [len(sources) for sources in left] == [0]
-
-
-def test_a_rule_of_the_user_is_certified_in_float64() -> None:
-    class Smallest(Rule):
-        name = "smallest"
-
-        def join(self, scores, *, key_width):
-            return scores.min(axis=0)
-
-        def join_tensor(self, scores):
-            return scores.min(dim=2).values
-
-        def add_head(self, joined, scores) -> None:
-            np.minimum(joined, scores, out=joined)
-
-        def error_bound(self, errors):
-            return errors.max(axis=0)
-
-    smallest = register_rule(Smallest())
-    try:
-        layer, problem = random_problem(60, "max")
-        layer = Layer(layer.query, layer.key, -9.0, smallest)
-        scores, related = layer.scores(problem.rows), problem.graph.adjacency()
-        certificate = certify(layer, problem)
-        assert certificate.window == pytest.approx((scores[~related].max(), scores[related].min()))
-        assert certificate.false_pairs == np.count_nonzero((scores > -9) & ~related)
-    finally:
-        from manyheads.layer.rules import RULES
-
-        del RULES["smallest"]
-
-
-def test_native_threads_that_replace_subnormal_numbers_refuse() -> None:
-    torch = pytest.importorskip("torch")
-    layer, problem = random_problem(300, "max")
-    projection = project(layer, problem.rows)
-    arguments = (layer, problem, projection, lambda done, total: None)
-    examine_pairs(*arguments)
-    try:
-        if not torch.set_flush_denormal(True):
-            pytest.skip("this processor has no such mode")
-        with pytest.raises(RuntimeError, match="replaces subnormal numbers by zero"):
-            examine_pairs(*arguments)
-    finally:
-        torch.set_flush_denormal(False)
-
-
-def test_rules_of_the_native_pass_are_those_with_a_join_there() -> None:
-    assert {str(rule): adds for rule, adds in mixed_precision.ADDS_HEADS.items()} == {"max": False, "sum": True}
-    assert all(rule is rule_named(rule.name) for rule in mixed_precision.ADDS_HEADS)

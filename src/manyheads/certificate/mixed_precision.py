@@ -3,8 +3,8 @@
 q̂ and k̂ are the queries and keys as computed in float64, scaled by powers of two so that no number exceeds 1. Scaling
 is exact. c and d are q̂ and k̂ cast to float32. With u = 2^-24, a = ‖q̂‖, b = ‖k̂‖ and any order of summation,
     |fl32(c·d) − c·d| ≤ γ·|c||d|,   |c·d − q̂·k̂| ≤ (2u + u²)·a·b,   |fl64(q̂·k̂) − q̂·k̂| ≤ γ64·a·b.
-The rule joins these errors of the heads into a bound B on the difference between a pair's score in float32 and its score
-in float64. So a pair is decided if its float32 score is further than B from the threshold and the rounding bound there;
+The rule joins these errors of the heads into a bound B on the difference between a pair's scores in float32 and in
+float64. So a pair is decided if its float32 score is further than B from the threshold and the rounding bound there;
 and of two pairs whose float32 scores differ by more than 2B, the one with the larger score has it in float64 too.
 """
 

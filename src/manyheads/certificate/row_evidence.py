@@ -33,10 +33,10 @@ class RowEvidence:
     @classmethod
     def of(cls, items: int) -> RowEvidence:
         """Arrays for this many sources, not yet written: until then all pairs of a source are open."""
-        low, high, *rest = np.full((6, items), np.nan)
+        low, high, tightest, tightest_bound, worst, worst_bound = np.full((6, items), np.nan)
         missed, false_pairs, open_pairs, target = np.zeros((4, items), dtype=np.int64)
         open_pairs += items
-        return cls(low, high, missed, false_pairs, open_pairs, *rest, target)
+        return cls(low, high, missed, false_pairs, open_pairs, tightest, tightest_bound, worst, worst_bound, target)
 
     @property
     def remaining(self) -> Float64[ndarray, " items"]:
