@@ -13,7 +13,7 @@ import pytest
 SOURCE = Path(__file__).parents[2] / "src" / "manyheads"
 STANDALONE = SOURCE / "files" / "standalone"  # copied to users, not imported
 MODULES = sorted(path for path in SOURCE.rglob("*.py") if STANDALONE not in path.parents)
-MOST_MODULES, LONGEST = 215, 350
+MOST_MODULES, LONGEST = 212, 350
 # Lines without docstrings, comments and empty lines: the first edition had 18,262, the redesign ended with 18,084.
 # Since then came proofs (exclusions, precision), checks (files, numbers, rows, streams, signals), bounds and bits per
 # weight, the surface (short tables, data frames, rows by name, headings, published rows as tables), records in layer
