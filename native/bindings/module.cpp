@@ -4,6 +4,7 @@
 
 namespace nb = nanobind;
 
+void register_certificate(nb::module_ &m);
 void register_colouring(nb::module_ &m);
 void register_fitting(nb::module_ &m);
 void register_product(nb::module_ &m);
@@ -17,6 +18,7 @@ NB_MODULE(MANYHEADS_MODULE, m) {
 #else
     m.attr("compiler") = "GCC " __VERSION__;
 #endif
+    register_certificate(m);
     register_colouring(m);
     register_fitting(m);
     register_training(m);

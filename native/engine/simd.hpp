@@ -128,6 +128,21 @@ template <class T> MANYHEADS_INLINE inline Vec<T> signed_by(Vec<T> x, Vec<T> sig
     return (Vec<T>)((Bits<T>)x ^ ((Bits<T>)sign & SIGN<T>));
 }
 
+// Bit n is set where lane n is true.
+template <class T> MANYHEADS_INLINE inline std::uint32_t lanes(Bits<T> x) {
+#if defined(__AVX512F__) && MANYHEADS_VECTOR_BYTES == 64
+    if constexpr (sizeof(T) == 4) return _mm512_movepi32_mask((__m512i)x);
+    else return _mm512_movepi64_mask((__m512i)x);
+#elif defined(__AVX__) && MANYHEADS_VECTOR_BYTES == 32
+    if constexpr (sizeof(T) == 4) return _mm256_movemask_ps((__m256)x);
+    else return _mm256_movemask_pd((__m256d)x);
+#else
+    std::uint32_t set = 0;
+    for (int i = 0; i < WIDTH<T>; ++i) set |= std::uint32_t(x[i] != 0) << i;
+    return set;
+#endif
+}
+
 template <class T> MANYHEADS_INLINE inline T sum_of(Vec<T> x) {
     T total = 0;
     for (int i = 0; i < WIDTH<T>; ++i) total += x[i];

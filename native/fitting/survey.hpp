@@ -48,21 +48,6 @@ struct Finding {
     }
 };
 
-// Bit n is set where lane n is true.
-template <class T> MANYHEADS_INLINE inline std::uint32_t lanes(Bits<T> x) {
-#if defined(__AVX512F__) && MANYHEADS_VECTOR_BYTES == 64
-    if constexpr (sizeof(T) == 4) return _mm512_movepi32_mask((__m512i)x);
-    else return _mm512_movepi64_mask((__m512i)x);
-#elif defined(__AVX__) && MANYHEADS_VECTOR_BYTES == 32
-    if constexpr (sizeof(T) == 4) return _mm256_movemask_ps((__m256)x);
-    else return _mm256_movemask_pd((__m256d)x);
-#else
-    std::uint32_t set = 0;
-    for (int i = 0; i < WIDTH<T>; ++i) set |= std::uint32_t(x[i] != 0) << i;
-    return set;
-#endif
-}
-
 // Queries of all items, head by head, and keys, key head by key head: a row of width() for each item. Head k of h reads
 // key head k·g/h of g. The keys are stored a second time as [key head][block][c][BLOCK], blocks of BLOCK items side by
 // side. The survey reads them in this order.

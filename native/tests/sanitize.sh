@@ -10,8 +10,8 @@ tests=("$@")
 if [ ${#tests[@]} -eq 0 ]; then
     # by name, wherever in tests/ they are; they must not import torch, which the sanitizers slow down too much
     mapfile -t tests < <(find tests \( -name 'test_training_native*.py' -o -name 'test_contexts.py' -o -name 'test_matching*.py' \
-        -o -name 'test_product.py' -o -name 'test_fit_native.py' \) | sort)
-    [ ${#tests[@]} -ge 6 ] || { echo "sanitizers: of six test files only these were found: ${tests[*]}"; exit 1; }
+        -o -name 'test_product.py' -o -name 'test_mixed_precision.py' -o -name 'test_fit_native.py' \) | sort)
+    [ ${#tests[@]} -ge 7 ] || { echo "sanitizers: of seven test files only these were found: ${tests[*]}"; exit 1; }
 fi
 
 # Python is not built with the sanitizers, so their library has to be loaded first, by LD_PRELOAD. libstdc++ is loaded with

@@ -12,6 +12,18 @@ isa: str
 
 compiler: str
 
+class PairJudge:
+    """
+    The pairs of a layer's queries and keys, scored in mixed precision on several threads.
+    """
+
+    def __init__(self, queries: Annotated[NDArray[numpy.float64], dict(shape=(None, None, None), order='C', device='cpu', writable=False)], keys: Annotated[NDArray[numpy.float64], dict(shape=(None, None, None), order='C', device='cpu', writable=False)], query_scale: float, key_scale: float, threshold: float, sum: bool, row_starts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], targets: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], threads: int) -> None: ...
+
+    def judge(self, first: int, below: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], above: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], width: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], clear: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> tuple[NDArray[numpy.float64], NDArray[numpy.float64], NDArray[numpy.float64], NDArray[numpy.int64], NDArray[numpy.int64], NDArray[numpy.int64], NDArray[numpy.bool_]]:
+        """
+        Judge the sources from `first` on, one for each limit. Return for each (largest score without a relation, smallest score of a relation, least distance from the threshold, its target, relations missed, false pairs, whether the row is open).
+        """
+
 def equitable_colouring(left: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], right: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], vertices: int, colours: int) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
     """
     Return the colour of each edge left[e] – right[e] of a bipartite multigraph. No two edges of a colour share an end, and the sizes of the colour classes differ by at most one.

@@ -13,7 +13,7 @@ from support.oracles import exact_scores
 
 from manyheads import Graph, Layer
 from manyheads.certificate import certify, projection
-from manyheads.certificate.pairwise import tile_scores
+from manyheads.certificate.pairwise import row_scores
 from manyheads.certificate.projection import project
 from manyheads.certificate.softmax.pair_bounds import softmax_rounding
 from manyheads.layer.rules import MAX, rule_named
@@ -99,7 +99,7 @@ def test_no_score_strays_further_than_its_bound(family: Callable[..., Weights], 
         layer = Layer(query, key, 0.0, rule)
         projected = project(layer, embedding)
         row_bounds = layer.rule.error_bound(projected.row_errors())
-        computed = tile_scores(layer.rule, projected, slice(ITEMS), slice(ITEMS))
+        computed = row_scores(layer.rule, projected, np.arange(ITEMS))
         by_the_layer = layer.scores(embedding)
         for source, exact_row in enumerate(exact_scores(layer, embedding)):
             bounds = layer.rule.error_bound(projected.score_errors(source))
@@ -129,7 +129,7 @@ def test_the_bound_is_not_idle() -> None:
     embedding, query, key = cancelling_queries(np.random.default_rng(0))
     layer = Layer(query, key, 0.0)
     projected = project(layer, embedding)
-    computed, exact = tile_scores(MAX, projected, slice(ITEMS), slice(ITEMS)), exact_scores(layer, embedding)
+    computed, exact = row_scores(MAX, projected, np.arange(ITEMS)), exact_scores(layer, embedding)
     bounds = MAX.error_bound(projected.row_errors())[:, None]
     errors = np.array(
         [[abs(float(mpf(c) - e)) for c, e in zip(*r, strict=True)] for r in zip(computed, exact, strict=True)]

@@ -75,7 +75,7 @@ def test_the_rounding_bounds_cover_the_exact_scores(heads: int, key_heads: int) 
     exact, projection = exact_head_scores(layer, rows), project(layer, rows)
     errors = np.array([projection.score_errors(source) for source in range(6)])
     for head, source, target in np.ndindex(heads, 6, 6):
-        computed = projection.queries[head, source] @ projection.keys[head, :, target]
+        computed = projection.queries[head, source] @ projection.head_keys(head)[:, target]
         assert abs(float(exact[head][source][target]) - computed) <= errors[source, head, target]
 
 

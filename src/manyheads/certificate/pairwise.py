@@ -2,176 +2,182 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import reduce
-from operator import add
+from collections.abc import Callable, Iterator
+from itertools import accumulate
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Float64, Int
 from numpy import ndarray
 
 from manyheads._native import multiply
 from manyheads.certificate.certificate import Evidence, Witness
-from manyheads.certificate.projection import Projection, tile_sides
+from manyheads.certificate.core_map import core_map
+from manyheads.certificate.mixed_precision import judge_mixed
+from manyheads.certificate.projection import Projection, row_blocks
+from manyheads.certificate.row_evidence import RowEvidence
 from manyheads.layer.layer import Layer
 from manyheads.layer.rules import Rule
 from manyheads.problem.graph import Graph
 from manyheads.problem.problem import Problem
 
+COLUMNS = 1024  # targets of one product: the keys stay in the cache
+BLOCKS = 8  # blocks of scores in one array of several sources with all targets
+
 
 def examine_pairs(
     layer: Layer, problem: Problem, projection: Projection, progress: Callable[[int, int], None]
 ) -> Evidence:
-    """Score all ordered pairs, one square tile at a time, and compare each score with the threshold.
+    """Score all ordered pairs and compare each score with the threshold.
 
     A pair has the same score in every context that holds it, so one comparison decides all contexts (the paper's
     monotonicity). A pair is proved if its distance from the threshold exceeds its rounding bound. It is refuted if it
     is wrong by more than twice the bound: once for the arithmetic here, once for the layer's own.
+
+    Float32 decides most pairs of the rules max and sum. Float64 scores the others, with the same result.
     """
-    graph = problem.graph
-    row_bounds = layer.rule.error_bound(projection.row_errors())
-    sides = tile_sides(graph.items)
-    tallies = []
-    distances = np.full(graph.items, np.inf)
-    for sources in sides:
-        for targets in sides:
-            scores = tile_scores(layer.rule, projection, sources, targets)
-            tallies.append(
-                _judge(
-                    layer, graph, projection, scores, row_bounds[sources], (sources.start, targets.start),
-                    distances[sources],
-                )
-            )  # fmt: skip
-        progress(sources.stop, graph.items)
-    tally = reduce(add, tallies)
+    graph, items = problem.graph, problem.items
+    bounds = layer.rule.error_bound(projection.row_errors())
+    rows = RowEvidence.of(items)
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+        left = judge_mixed(layer, graph, projection, bounds, rows, lambda judged: progress(judged, items))
+    for judged in judge_sources(layer, graph, projection, bounds, rows, left):
+        progress(items - len(left) + judged, items)
+
+    low, high = float(rows.low.max()), float(rows.high.min())
+    missed, false_pairs = int(rows.missed.sum()), int(rows.false_pairs.sum())
+    tightest, worst = int(rows.remaining.argmin()), int(rows.excess.argmax())
     # the pair of the margin and the pair with the least distance after rounding may differ; `rounding` includes that
-    margin = min(tally.high - layer.threshold, layer.threshold - tally.low)
+    margin = min(high - layer.threshold, layer.threshold - low)
+    rounding = rows.tightest_bound[tightest] - (rows.tightest_distance[tightest] - margin)
+    witness = None
+    if missed + false_pairs:
+        rounding = rows.worst_bound[worst]
+        witness = _witness(layer, problem, worst, int(rows.worst_target[worst]))
     return Evidence(
-        low=tally.low,
-        high=tally.high,
-        rounding=tally.worst.bound if tally.wrong else tally.tightest.bound - (tally.tightest.distance - margin),
-        missed=tally.missed,
-        false_pairs=tally.wrong - tally.missed,
-        open_pairs=tally.open_pairs,
-        witness=_witness(layer, problem, tally.worst) if tally.wrong else None,
-        distances=distances,
+        low=low,
+        high=high,
+        rounding=float(rounding),
+        missed=missed,
+        false_pairs=false_pairs,
+        open_pairs=int(rows.open_pairs.sum()),
+        witness=witness,
+        distances=rows.remaining,
     )
 
 
-def tile_scores(
-    rule: Rule, projection: Projection, sources: slice, targets: slice
-) -> Float64[ndarray, "sources targets"]:
-    """The joined scores of some sources with some targets."""
-    queries, keys = projection.queries[:, sources], projection.keys[:, :, targets]
-    scores, head_scores = np.empty((2, queries.shape[1], keys.shape[2]))
-    multiply(queries[0], keys[0], out=scores)
-    for head in range(1, projection.heads):
-        multiply(queries[head], keys[head], out=head_scores)
-        rule.add_head(scores, head_scores)
+def source_blocks(sources: Int[ndarray, " sources"], items: int) -> list[Int[ndarray, " rows"]]:
+    """The sources in blocks, so that the scores of a block with all items are BLOCKS · BLOCK numbers at most."""
+    return [sources[start:stop] for start, stop in row_blocks(len(sources), max(1, items // BLOCKS))]
+
+
+def row_scores(rule: Rule, projection: Projection, sources: Int[ndarray, " rows"]) -> Float64[ndarray, "rows items"]:
+    """The joined scores of some sources with all items."""
+    queries, items = projection.queries[:, sources], projection.items
+    scores = np.empty((len(sources), items))
+    joined, other = np.empty((2, len(sources), min(COLUMNS, items)))
+    for start in range(0, items, COLUMNS):
+        stop = min(start + COLUMNS, items)
+        one, more = joined[:, : stop - start], other[:, : stop - start]
+        multiply(queries[0], projection.head_keys(0)[:, start:stop], out=one)
+        for head in range(1, projection.heads):
+            multiply(queries[head], projection.head_keys(head)[:, start:stop], out=more)
+            rule.add_head(one, more)
+        scores[:, start:stop] = one
     return scores
 
 
-@dataclass(frozen=True)
-class _Pair:
-    """One pair's distance from the threshold (negative where it is wrong) and the rounding bound of its score."""
-
-    source: int
-    target: int
-    distance: float
-    bound: float
-
-    @property
-    def remaining(self) -> float:
-        """The distance minus the rounding bound."""
-        return self.distance - self.bound
-
-    @property
-    def excess(self) -> float:
-        """The distance by which the pair is wrong, minus twice the rounding bound."""
-        return -self.distance - 2 * self.bound
-
-
-@dataclass(frozen=True)
-class _Tally:
-    """The result of a tile of pairs; the sum of two tallies is the result of both tiles."""
-
-    low: float
-    high: float
-    missed: int
-    wrong: int
-    open_pairs: int
-    tightest: _Pair  # the pair with the least `remaining`
-    worst: _Pair  # the pair with the largest `excess`
-
-    def __add__(self, other: _Tally) -> _Tally:
-        return _Tally(
-            low=max(self.low, other.low),
-            high=min(self.high, other.high),
-            missed=self.missed + other.missed,
-            wrong=self.wrong + other.wrong,
-            open_pairs=self.open_pairs + other.open_pairs,
-            tightest=min(self.tightest, other.tightest, key=lambda pair: pair.remaining),
-            worst=max(self.worst, other.worst, key=lambda pair: pair.excess),
-        )
-
-
-def _judge(
+def judge_sources(
     layer: Layer,
     graph: Graph,
     projection: Projection,
-    scores: Float64[ndarray, "sources targets"],
-    row_bounds: Float64[ndarray, " sources"],
-    corner: tuple[int, int],  # the first source and the first target
-    distances: Float64[ndarray, " sources"],  # of each source's scores from the threshold: updated here
-) -> _Tally:
-    height, width = scores.shape
-    first, last = graph.row_starts[corner[0]], graph.row_starts[corner[0] + height]
-    rows, columns = graph.sources[first:last] - corner[0], graph.targets[first:last] - corner[1]
-    inside = (columns >= 0) & (columns < width)
-    edges = rows[inside], columns[inside]
+    bounds: Float64[ndarray, " items"],
+    rows: RowEvidence,
+    sources: Int[ndarray, " sources"],
+) -> Iterator[int]:
+    """Write the rows of these sources, all pairs in float64, on all cores.
+
+    Args:
+        layer: The layer; its rule joins heads one by one and has a rounding bound.
+        graph: The relations.
+        projection: The layer's queries and keys.
+        bounds: For each of all items, a bound on the rounding errors of its scores.
+        rows: Receives the results.
+        sources: The sources to judge.
+
+    Returns:
+        The number of sources judged so far, block by block: the blocks are judged as these numbers are read.
+    """
+
+    def judge(block: Int[ndarray, " rows"]) -> int:
+        with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+            _judge_block(layer, graph, projection, bounds, rows, block)
+        return len(block)
+
+    return accumulate(core_map(judge, source_blocks(sources, graph.items)))
+
+
+def _judge_block(
+    layer: Layer,
+    graph: Graph,
+    projection: Projection,
+    bounds: Float64[ndarray, " items"],
+    rows: RowEvidence,
+    sources: Int[ndarray, " rows"],
+) -> None:
+    scores, own = row_scores(layer.rule, projection, sources), bounds[sources]
+    edges = _edges(graph, sources)
     distance = layer.threshold - scores
     distance[edges] *= -1
-    bounds = row_bounds[:, None]
-    nearest = np.abs(distance).min(axis=1)
-    unclear = np.flatnonzero(nearest <= 2 * row_bounds)
-    nearest -= row_bounds
-    if unclear.size:  # the bound of the whole row does not decide these pairs: take each pair's own bound
-        bounds = np.repeat(bounds, width, axis=1)
-        for row in unclear:
-            errors = projection.score_errors(corner[0] + int(row))[:, corner[1] : corner[1] + width]
-            bounds[row] = layer.rule.error_bound(errors)
-            nearest[row] = (np.abs(distance[row]) - bounds[row]).min()
-    np.minimum(distances, nearest, out=distances)
-
-    def pair(flat_index: np.intp) -> _Pair:
-        row, column = divmod(int(flat_index), width)
-        bound = bounds[row, column if unclear.size else 0]
-        return _Pair(corner[0] + row, corner[1] + column, float(distance[row, column]), float(bound))
-
-    remaining = distance - bounds
-    excess = -distance - 2 * bounds
-    wrong = excess > 0
-    high = float(scores[edges].min(initial=np.inf))
+    target = distance.argmin(axis=1)
+    wrong = distance < 0
+    missed = np.bincount(edges[0], weights=wrong[edges], minlength=len(sources)).astype(np.int64)
+    high = np.full(len(sources), np.inf)
+    np.minimum.at(high, edges[0], scores[edges])
     scores[edges] = -np.inf
-    return _Tally(
-        low=float(scores.max()),
-        high=high,
-        missed=int(np.count_nonzero(wrong[edges])),
-        wrong=int(np.count_nonzero(wrong)),
-        open_pairs=int(wrong.size - np.count_nonzero(remaining > 0) - np.count_nonzero(wrong)),
-        tightest=pair(remaining.argmin()),
-        worst=pair(excess.argmax()),
-    )
+    rows.set_clear(
+        sources, own, scores.max(axis=1), high, distance[np.arange(len(sources)), target], target, missed,
+        wrong.sum(axis=1) - missed,
+    )  # fmt: skip
+    for row in np.flatnonzero(np.abs(distance).min(axis=1) <= 2 * own).tolist():
+        _judge_pairs(layer.rule, graph, projection, rows, int(sources[row]), distance[row])
 
 
-def _witness(layer: Layer, problem: Problem, pair: _Pair) -> Witness:
+def _judge_pairs(
+    rule: Rule,
+    graph: Graph,
+    projection: Projection,
+    rows: RowEvidence,
+    source: int,
+    distance: Float64[ndarray, " items"],
+) -> None:
+    """The bound of the whole row does not decide all its pairs: take each pair's own bound."""
+    bounds = rule.error_bound(projection.score_errors(source))
+    remaining, excess = distance - bounds, -distance - 2 * bounds
+    wrong, targets = excess > 0, graph.targets[graph.row_starts[source] : graph.row_starts[source + 1]]
+    tightest, worst = int(remaining.argmin()), int(excess.argmax())
+    rows.missed[source] = np.count_nonzero(wrong[targets])
+    rows.false_pairs[source] = np.count_nonzero(wrong) - rows.missed[source]
+    rows.open_pairs[source] = wrong.size - np.count_nonzero(remaining > 0) - np.count_nonzero(wrong)
+    rows.tightest_distance[source], rows.tightest_bound[source] = distance[tightest], bounds[tightest]
+    rows.worst_distance[source], rows.worst_bound[source] = distance[worst], bounds[worst]
+    rows.worst_target[source] = worst
+
+
+def _edges(graph: Graph, sources: Int[ndarray, " rows"]) -> tuple[Int[ndarray, " edges"], Int[ndarray, " edges"]]:
+    """The relations of some sources: for each the position of its source, and its target."""
+    degrees = graph.out_degrees[sources]
+    places = np.repeat(np.arange(len(sources)), degrees)
+    first = graph.row_starts[sources] - (np.cumsum(degrees) - degrees)
+    return places, graph.targets[first[places] + np.arange(len(places))]
+
+
+def _witness(layer: Layer, problem: Problem, source: int, target: int) -> Witness:
     graph = problem.graph
-    context = [pair.source] if pair.source == pair.target else [pair.source, pair.target]
+    context = [source] if source == target else [source, target]
     return Witness(
-        source=pair.source,
-        target=pair.target,
-        labels=(graph.name(pair.source), graph.name(pair.target)),
-        is_relation=bool(graph.adjacency(pair.source, pair.source + 1)[0, pair.target]),
+        source=source,
+        target=target,
+        labels=(graph.name(source), graph.name(target)),
+        is_relation=bool(graph.adjacency(source, source + 1)[0, target]),
         score=float(layer.scores(problem.rows[context])[0, -1]),
     )

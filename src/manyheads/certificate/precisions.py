@@ -27,7 +27,7 @@ import numpy as np
 from jaxtyping import Float, Float32, Float64
 from numpy import ndarray
 
-from manyheads.certificate.pairwise import tile_scores
+from manyheads.certificate.pairwise import row_scores, source_blocks
 from manyheads.certificate.projection import Projection, row_blocks
 from manyheads.layer.layer import Layer
 from manyheads.layer.rules import gamma
@@ -137,14 +137,13 @@ def reduce_scores(type: NumberType, layer: Layer, problem: Problem, projection: 
     longest_number = max(float(np.abs(part).max()) for part in (rows, layer.query, layer.key))
     # each of d products, d sums, d weights and d numbers of a row may be replaced by zero
     lost = 4 * layer.d_model * math.sqrt(layer.key_width) * SMALLEST * (1 + longest_number)
-    sides = [
-        _side(type, weights, rows, vectors, norms, errors, lost)
-        for weights, vectors, norms, errors in (
-            (layer.query, projection.queries, projection.query_norms, projection.query_errors),
-            (layer.head_keys, projection.keys.swapaxes(1, 2), projection.key_norms, projection.key_errors),
-        )
-    ]
-    (a, alpha, query_terms), (b, beta, key_terms) = sides
+    a, alpha, query_terms = _side(
+        type, layer.query, rows, projection.queries, projection.query_norms, projection.query_errors, lost
+    )
+    first = slice(None, None, layer.heads // layer.key_heads)  # the first head of each key head
+    keys, key_norms, key_errors = projection.keys.swapaxes(1, 2), projection.key_norms, projection.key_errors
+    *key_bounds, key_terms = _side(type, layer.key, rows, keys, key_norms[first], key_errors[first], lost)
+    b, beta = (layer.by_head(bound) for bound in key_bounds)
     # by Cauchy and Schwarz every partial sum of q̃·k̃ is within a·b; heads are added up
     reach = float((a.max(axis=1) * b.max(axis=1)).sum()) + query_terms + key_terms + longest_number
     in_range = bool(4 * (reach + abs(layer.threshold)) < LARGEST)
@@ -220,12 +219,13 @@ def _proves(
     open_rows = np.flatnonzero(~(distances > cast + rule.reduced_error_bound(*reduced.row_errors(), unit)))
     if len(open_rows) > max(FEW_ROWS, projection.items // SHARE):
         return False
-    for row in open_rows.tolist():  # too close for the bound of the whole row: take each pair's own bound
-        scores = tile_scores(rule, projection, slice(row, row + 1), slice(projection.items))[0]
-        own = rule.error_bound(projection.score_errors(row))
-        bounds = own + rule.reduced_error_bound(*reduced.score_errors(row), unit)
-        if not (np.abs(scores - layer.threshold) > (cast + bounds) * SLACK).all():
-            return False
+    for block in source_blocks(open_rows, projection.items):
+        # too close for the bound of the whole row: take each pair's own bound
+        for row, scores in zip(block.tolist(), row_scores(rule, projection, block), strict=True):
+            own = rule.error_bound(projection.score_errors(row))
+            bounds = own + rule.reduced_error_bound(*reduced.score_errors(row), unit)
+            if not (np.abs(scores - layer.threshold) > (cast + bounds) * SLACK).all():
+                return False
     return True
 
 

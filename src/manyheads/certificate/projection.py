@@ -6,7 +6,6 @@ import struct
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import isqrt
 
 import numpy as np
 from jaxtyping import Float, Float64, Int
@@ -22,7 +21,8 @@ from manyheads.numbers import require_memory
 (TINY,) = struct.unpack("<d", (1).to_bytes(8, "little"))
 NORMAL = sys.float_info.min  # 2^-1022: a thread that replaces subnormal numbers by zero is off by less than this
 LEAST_WEIGHT = 2.0**-900  # a layer with smaller weights is projected on the thread of the caller
-BLOCK = 1 << 18  # numbers in one block of rows or one square tile; they fit into the cache
+SMALL_SQUARE = 2.0**-900  # a sum of squares above it has lost nothing by underflow
+BLOCK = 1 << 18  # numbers in one block of rows; they fit into the cache
 
 
 def require_subnormals() -> None:
@@ -45,22 +45,17 @@ def row_blocks(rows: int, width: int) -> Iterator[tuple[int, int]]:
         yield start, min(start + step, rows)
 
 
-def tile_sides(items: int) -> list[slice]:
-    """The ranges that cut the items into the sides of square tiles of at most BLOCK pairs."""
-    side = max(1, isqrt(BLOCK))
-    return [slice(start, min(start + side, items)) for start in range(0, items, side)]
-
-
 @dataclass(frozen=True, eq=False)
 class Projection:
     """Queries and keys as computed, q̂ and k̂, with bounds on their distances from the exact q and k.
 
     a_i = ‖q̂_i‖ and b_j = ‖k̂_j‖ are `query_norms` and `key_norms`; α_i ≥ ‖q̂_i − q_i‖ and β_j ≥ ‖k̂_j − k_j‖ are
-    `query_errors` and `key_errors`. Each has one number for each head and item.
+    `query_errors` and `key_errors`. Each has one number for each head and item. Heads that share keys read the same k̂,
+    which is stored once.
     """
 
     queries: Float64[ndarray, "heads items key_width"]
-    keys: Float64[ndarray, "heads key_width items"]
+    keys: Float64[ndarray, "key_heads key_width items"]
     query_norms: Float64[ndarray, "heads items"]
     key_norms: Float64[ndarray, "heads items"]
     query_errors: Float64[ndarray, "heads items"]
@@ -81,6 +76,10 @@ class Projection:
     def key_width(self) -> int:
         """d_k, the width of one head."""
         return int(self.queries.shape[2])
+
+    def head_keys(self, head: int) -> Float64[ndarray, "key_width items"]:
+        """The keys that a head reads."""
+        return self.keys[head * len(self.keys) // self.heads]
 
     @property
     def slack(self) -> float:
@@ -110,7 +109,7 @@ class Projection:
         queries = self.queries[:, sources]
         logits = np.empty((self.heads, queries.shape[1], self.items))
         for head in range(self.heads):
-            multiply(queries[head], self.keys[head], out=logits[head])
+            multiply(queries[head], self.head_keys(head), out=logits[head])
         logits /= np.sqrt(self.key_width)
         return logits
 
@@ -122,13 +121,16 @@ class Projection:
 
 def project(layer: Layer, embedding: Float[ndarray, "items d_model"]) -> Projection:
     """The layer's queries and keys of every item. Blocks of rows avoid a second copy of the embedding."""
-    needed = 24 * layer.query_budget * (len(embedding) + layer.d_model)
+    # float64 queries, keys and weights, and the keys in float32 (`judge_mixed`)
+    needed = (8 * layer.query_budget + 12 * layer.key_budget) * (len(embedding) + layer.d_model)
     require_memory(needed, f"a certificate for a query budget of {layer.query_budget:,} and {len(embedding):,} items")
-    queries, query_norms, query_errors = _side(layer.query, embedding)
-    keys, key_norms, key_errors = _side(layer.key, embedding)
+    queries = np.empty((layer.heads, len(embedding), layer.key_width))
+    keys = np.empty((layer.key_heads, layer.key_width, len(embedding)))
+    query_norms, query_errors = _side(layer.query, embedding, queries)
+    key_norms, key_errors = _side(layer.key, embedding, keys.swapaxes(1, 2))
     return Projection(
         queries=queries,
-        keys=layer.by_head(keys.swapaxes(1, 2).copy()),  # ascontiguousarray would keep the stride of a single item
+        keys=keys,
         query_norms=query_norms,
         key_norms=layer.by_head(key_norms),
         query_errors=query_errors,
@@ -138,26 +140,38 @@ def project(layer: Layer, embedding: Float[ndarray, "items d_model"]) -> Project
 
 
 def _side(
-    weights: Float[ndarray, "heads d_model key_width"], embedding: Float[ndarray, "items d_model"]
-) -> tuple[Float64[ndarray, "heads items key_width"], Float64[ndarray, "heads items"], Float64[ndarray, "heads items"]]:
+    weights: Float[ndarray, "heads d_model key_width"],
+    embedding: Float[ndarray, "items d_model"],
+    vectors: Float64[ndarray, "heads items key_width"],
+) -> tuple[Float64[ndarray, "heads items"], Float64[ndarray, "heads items"]]:
+    """Write the queries, or the keys, of all items. Returns their norms and bounds on their errors."""
     heads, d_model, key_width = weights.shape
-    items = len(embedding)
     matrix = weights.astype(np.float64).swapaxes(0, 1).reshape(d_model, heads * key_width)
     magnitude = np.abs(matrix)
     # the threads of BLAS may replace subnormal numbers by zero; this thread does not (`require_subnormals`)
     is_tiny = bool(magnitude.any() and magnitude[magnitude > 0].min() < LEAST_WEIGHT)
     product = _on_this_thread if is_tiny else np.matmul
-    vectors = np.empty((heads, items, key_width))
-    errors = np.empty((heads, items))
-    for start, stop in row_blocks(items, d_model):
+    norms, errors = np.empty((2, heads, len(embedding)))
+    for start, stop in row_blocks(len(embedding), d_model):
         x = embedding[start:stop].astype(np.float64)
         size = np.abs(x)
         # |fl(xW) − xW| ≤ γ_d·|x||W|, plus `lost` for each product, sum and weight that underflows
         lost = TINY if is_tiny else NORMAL * (2 + size.max())
         error = gamma(d_model) * product(size, magnitude) + 2 * (d_model + key_width) * lost
-        vectors[:, start:stop] = product(x, matrix).reshape(-1, heads, key_width).swapaxes(0, 1)
-        errors[:, start:stop] = np.hypot.reduce(error.reshape(-1, heads, key_width), axis=2).T
-    return vectors, np.hypot.reduce(vectors, axis=2), errors  # hypot avoids overflow and underflow
+        block = product(x, matrix).reshape(-1, heads, key_width)
+        vectors[:, start:stop] = block.swapaxes(0, 1)
+        norms[:, start:stop] = _lengths(block).T
+        errors[:, start:stop] = _lengths(error.reshape(-1, heads, key_width)).T
+    return norms, errors
+
+
+def _lengths(vectors: Float64[ndarray, "rows heads key_width"]) -> Float64[ndarray, "rows heads"]:
+    with np.errstate(over="ignore", under="ignore"):
+        squares = np.einsum("ihc,ihc->ih", vectors, vectors)
+    lengths = np.sqrt(squares)
+    far = ~((squares > SMALL_SQUARE) & (squares < 1 / SMALL_SQUARE))
+    lengths[far] = np.hypot.reduce(vectors[far], axis=1)  # slow, but without overflow and underflow
+    return lengths
 
 
 def _on_this_thread(left: Float64[ndarray, "n k"], right: Float64[ndarray, "k m"]) -> Float64[ndarray, "n m"]:

@@ -9,10 +9,12 @@ from jaxtyping import Float64, Int
 from numpy import ndarray
 
 from manyheads.certificate.certificate import Evidence, Witness
+from manyheads.certificate.core_map import core_map
 from manyheads.certificate.projection import Projection, row_blocks
 from manyheads.certificate.softmax.frontier import Frontier, ScoredPair
 from manyheads.certificate.softmax.pair_bounds import score_bounds, softmax_rounding
 from manyheads.layer.layer import Layer
+from manyheads.machine import cores
 from manyheads.problem.graph import Graph
 from manyheads.problem.problem import Problem
 
@@ -56,8 +58,9 @@ def examine_contexts(
         return bool(window_open or verdict_open)
 
     while todo := [side for side in sides if unresolved(side)]:
+        _measure_ahead(todo, projection)
         for side in todo:
-            side.examine(projection)
+            side.examine()
         done = min(side.examined / len(side.bounds) for side in todo)
         progress(graph.items + int(done * graph.items), 2 * graph.items)
 
@@ -97,9 +100,11 @@ def _bound_all_pairs(
     progress: Callable[[int, int], None],
 ) -> int:
     """Offer every pair with its bound to its side; returns the number of pairs that these bounds do not prove."""
-    items, unproved = np.arange(graph.items), 0
-    for start, stop in row_blocks(graph.items, graph.items * projection.heads):
-        rows = items[start:stop]
+    unproved = 0
+
+    def bound(block: tuple[int, int]) -> tuple[ndarray, ...]:
+        start, stop = block
+        rows = np.arange(start, stop)
         logits = projection.logits(rows)
         first, last = graph.row_starts[start], graph.row_starts[stop]
         sources, targets = graph.sources[first:last], graph.targets[first:last]
@@ -107,12 +112,26 @@ def _bound_all_pairs(
         upper = score_bounds(logits, rows, spurious.length - 2, largest=False)
         absent = np.ones(upper.shape, dtype=bool)
         absent[sources - start, targets] = False
-        missing.offer(lower, sources, targets)
         rivals = np.nonzero(absent)
-        spurious.offer(upper[rivals], rivals[0] + start, rivals[1])
-        unproved += int((lower - rounding <= tau).sum() + (upper[rivals] + rounding >= tau).sum())
+        return lower, sources, targets, upper[rivals], rivals[0] + start, rivals[1]
+
+    blocks = list(row_blocks(graph.items, graph.items * projection.heads))
+    for (_, stop), bounds in zip(blocks, core_map(bound, blocks), strict=True):
+        lower, upper = bounds[0], bounds[3]
+        missing.offer(*bounds[:3])
+        spurious.offer(*bounds[3:])
+        unproved += int((lower - rounding <= tau).sum() + (upper + rounding >= tau).sum())
         progress(stop, 2 * graph.items)
     return unproved
+
+
+def _measure_ahead(sides: list[Frontier], projection: Projection) -> None:
+    """Measure the next batch of pairs of each side on all cores; from the second time on, as many batches as cores."""
+    ahead = max(1, cores() // len(sides))
+    parts = [(side, batch) for side in sides for batch in side.next_batches(projection, ahead)]
+    measures = core_map(lambda part: part[0].measure(projection, part[1]), parts)
+    for (side, batch), measure in zip(parts, measures, strict=True):
+        side.measured.append((batch, measure))
 
 
 def counted_failures(layer: Layer, problem: Problem, lengths: tuple[int, int]) -> Iterator[tuple[ScoredPair, bool]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,10 +11,12 @@ from numpy import ndarray
 
 from manyheads.certificate.projection import Projection
 from manyheads.certificate.softmax.branching import branch_largest, branch_smallest
-from manyheads.certificate.softmax.pair_bounds import largest_scores, pair_problems, smallest_scores
+from manyheads.certificate.softmax.pair_bounds import Extremes, largest_scores, pair_problems, smallest_scores
 
 BATCH = 1 << 21  # numbers in the arrays of one batch of pairs
 STEPS = 8  # steps of Frank–Wolfe, or of climbing, for every pair
+
+Measure = tuple[ndarray, Extremes]  # pairs, and the bounds and scores of their worst contexts
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,7 @@ class Frontier:
         self.bounds = np.empty(0)
         self.rest = -np.inf
         self.found = np.empty(0)  # the worst score found in a context, −∞ before a context was tried
+        self.measured: deque[tuple[Int[ndarray, " batch"], list[Measure]]] = deque()  # batches not yet examined
         self.examined = 0  # the number of pairs, from the worst on, that `examine` has seen
         self.worst: ScoredPair | None = None  # the pair with the worst score found in a context
 
@@ -96,17 +100,29 @@ class Frontier:
         """The pairs that are not proved to stay on their side of the threshold."""
         return self.bounds + rounding >= self.sign * threshold
 
-    def examine(self, projection: Projection) -> None:
-        """Tighten the bounds of the next batch of pairs, and search for contexts whose scores are near them."""
+    def next_batches(self, projection: Projection, ahead: int) -> list[Int[ndarray, " batch"]]:
+        """The batches of pairs to measure next: none while measured ones wait, one at first, later `ahead` ones."""
+        if self.measured:
+            return []
         size = max(1, BATCH // (projection.heads * projection.items))
-        batch = np.arange(self.examined, min(self.examined + size, len(self.bounds)))
-        self.examined += len(batch)
+        pairs = np.arange(self.examined, len(self.bounds))[: size * (ahead if self.examined else 1)]
+        return [pairs[start : start + size] for start in range(0, len(pairs), size)]
+
+    def measure(self, projection: Projection, batch: Int[ndarray, " batch"]) -> list[Measure]:
+        """Tighter bounds for the pairs of a batch, and contexts whose scores are near them. Changes nothing here."""
         loops = self.sources[batch] == self.targets[batch]
+        measures = []
         for pairs in (batch[loops], batch[~loops]):
-            if not pairs.size:
-                continue
-            problems = pair_problems(projection, self.sources[pairs], self.targets[pairs], self.length)
-            extremes = (smallest_scores if self.relations else largest_scores)(problems, steps=STEPS)
+            if pairs.size:
+                problems = pair_problems(projection, self.sources[pairs], self.targets[pairs], self.length)
+                measures.append((pairs, (smallest_scores if self.relations else largest_scores)(problems, steps=STEPS)))
+        return measures
+
+    def examine(self) -> None:
+        """Enter the first batch that was measured."""
+        batch, measures = self.measured.popleft()
+        self.examined += len(batch)
+        for pairs, extremes in measures:
             self.bounds[pairs] = np.minimum(self.bounds[pairs], self.sign * extremes.bounds)
             self.found[pairs] = np.maximum(self.found[pairs], self.sign * extremes.found)
             worst = int(np.argmax(self.sign * extremes.found))
