@@ -178,12 +178,12 @@ def _growth(points: Sequence[Row]) -> dict[str, str]:
         ladders.append([same[f"{number} heads a key head"]["price"]["freedom"] for number in SHARINGS])
         (low, high), (own_low, own_high) = _weights_between(point), _weights_between(same[OWN])
         ranges.append((low / own_high, high / own_low))
-    low, high = max(ranges, key=lambda one: one[1] - one[0])
+    lowest, highest = max(ranges, key=lambda one: one[1] - one[0])
     return {
         "growth": ", ".join(f"{median(found[f'{number} heads a key head']):.2f}" for number in SHARINGS),
         "steps": f"{sum(ladder == sorted(ladder) for ladder in ladders)} of {len(ladders)}",
         "eight": " and ".join(_by_size(matching(eights, degree=degree)) for degree in (1, 4)),
-        "rounding": f"in one problem only that it is between {low:.2f} and {high:.2f}",
+        "rounding": f"in one problem only that it is between {lowest:.2f} and {highest:.2f}",
     }
 
 
