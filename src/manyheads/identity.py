@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import fields
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from manyheads.numbers import check_number
 
@@ -38,6 +38,30 @@ class Identified(ABC):
     def id(self) -> str:
         """16 hexadecimal digits of the SHA-256 of the fields: equal fields have equal ids on every machine."""
         return fields_id(self.fields)
+
+
+class BatchedRun(Identified):
+    """A run that can be trained together with others, in one set of tensors.
+
+    Attributes:
+        seed: The seed of the run.
+        problem_seed: The seed of its problem and its examples; None: that of the run.
+        OWN_FIELDS: The fields in which the runs of one batch may differ.
+    """
+
+    OWN_FIELDS: ClassVar[tuple[str, ...]]
+    seed: int
+    problem_seed: int | None
+
+    @property
+    def problem(self) -> int:
+        """The seed of the problem and its examples."""
+        return self.seed if self.problem_seed is None else self.problem_seed
+
+    @property
+    def shared_fields(self) -> dict[str, object]:
+        """The fields that all runs of one batch have in common."""
+        return {name: value for name, value in self.fields.items() if name not in self.OWN_FIELDS}
 
 
 def normalise_numbers(run: DataclassInstance, **names: str) -> None:

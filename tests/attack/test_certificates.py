@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from attack.certificates import attack
 
-COUNT, FIRST = 240, 1_000_000  # other layers than those of the long attack
+COUNT, FIRST = 150, 1_000_000  # other layers than those of the long attack
 
 
 def test_no_certificate_and_no_proof_is_unsound() -> None:

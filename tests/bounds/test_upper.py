@@ -103,3 +103,8 @@ def test_the_background_is_what_uniform_heads_leave() -> None:
     assert float(upper.background_deviation(heads=4, context_length=10, items=np.e, constant=2.0)) == pytest.approx(
         0.2 * (2 + 1)
     )
+
+
+def test_construction_three_needs_a_head_of_logarithmic_width_for_each_block() -> None:
+    """Theorem B.5: ⌈m/B⌉ heads of ⌈C·ln m⌉, here 7 heads of ⌈2·ln 100⌉ = 10."""
+    assert upper.incoherent_key_budget(items=100, matching_size=16, constant=2.0) == 70

@@ -307,5 +307,5 @@ def test_compile_refuses_before_the_work_what_it_cannot_write_after(
     outputs: list[str], says: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Path("directory.safetensors").mkdir()
-    monkeypatch.setattr("manyheads.construct.de_embedding", lambda *_, **__: pytest.fail("the work was begun"))
+    monkeypatch.setattr("manyheads.construct.compressive", lambda *_, **__: pytest.fail("the work was begun"))
     assert says in refused([*DRAWN, *outputs], capsys)

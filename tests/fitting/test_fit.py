@@ -432,11 +432,22 @@ def test_a_time_limit_holds() -> None:
     assert fitted.certificate.verdict == "refuted"
 
 
-def test_crowded_problems_are_looked_at_in_shares() -> None:
-    assert suitable_descent(512, 16) == suitable_descent(4096, 512) == Descent()
-    shared = suitable_descent(4096, 128)
-    assert (shared.share * 4096, shared.rate < Descent.rate, shared.beta1 > Descent.beta1) == (512, True, True)
-    assert suitable_descent(49_152, 576).rate < shared.rate
+def test_many_items_are_looked_at_in_shares_with_near_pairs() -> None:
+    assert suitable_descent(2_047, 16) == Descent()
+    crowded = suitable_descent(4_096, 128)
+    assert crowded.share == pytest.approx(1 / 16)
+    assert crowded.near_pairs > 0
+    assert suitable_descent(4_096, 4_096).share == 1
+    assert suitable_descent(10**6, 64).share == pytest.approx(1 / 64)
+
+
+def test_the_rate_rises_holds_and_falls() -> None:
+    rates = Descent(steps=100, rate=0.2, hold=0.5, warm_up=9).rates()
+    assert rates[:10] == pytest.approx([0.02 * n for n in range(1, 11)])
+    assert rates[10:51] == pytest.approx([0.2] * 41)
+    assert 0 < rates[-1] < 0.001
+    assert sorted(rates[50:], reverse=True) == rates[50:]
+    assert Descent(steps=100, rate=0.2).rates()[0] == pytest.approx(0.2)
 
 
 def test_shares_separate_a_problem_as_looks_at_all_pairs_do() -> None:

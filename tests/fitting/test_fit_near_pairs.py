@@ -9,7 +9,7 @@ import pytest
 from numpy import ndarray
 
 from manyheads import Graph, gaussian, permutation_graph, power_law_graph
-from manyheads._native import Fitting64
+from manyheads._native import Finding, Fitting64
 from manyheads.errors import InputError
 from manyheads.fitting.descent import Engine, random_start
 from manyheads.fitting.options import Descent
@@ -29,7 +29,7 @@ def engine(graph: Graph, near_pairs: int, *, threads: int = 2, key_heads: int = 
 
 def step_of_no_length(
     fitting: Fitting64, share: float, *, ratio: float = 0.0
-) -> tuple[object, tuple[ndarray, ndarray]]:
+) -> tuple[Finding, tuple[ndarray, ndarray]]:
     """A step at rate 0: its finding and its gradient."""
     finding = fitting.burst([0.0], 0.9, 0.9, WEIGHT, ratio, share, math.inf, False).finding
     return finding, fitting.gradient()

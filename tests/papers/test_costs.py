@@ -75,7 +75,7 @@ def test_multiply_adds_are_those_of_the_products(monkeypatch: pytest.MonkeyPatch
         return query, key
 
     # the package's `compressive` is the function, which hides its module
-    monkeypatch.setattr(import_module("manyheads.construct.de_embedding"), "de_embed", counting)
+    monkeypatch.setattr(import_module("manyheads.construct.matchings"), "de_embed", counting)
     found = BuildClock(100, 80, 2.0, rounds=1).make()
     assert found["multiply_adds"] == sum(counted[: int(found["heads"] or 0)])
     assert found["heads"] == 2

@@ -9,7 +9,7 @@ from support.runs import make_run
 from manyheads.papers import Scale
 from manyheads.papers.effort import Speed
 from manyheads.papers.exhibits.clocks import SplitClock
-from manyheads.papers.head_count.head_count_tables import SETTING, TWO_LAYERS
+from manyheads.papers.head_count_tables import SETTING, TWO_LAYERS
 
 
 def test_estimates_grow_with_the_work() -> None:

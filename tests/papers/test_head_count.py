@@ -26,9 +26,9 @@ from manyheads.papers import (
     verdicts,
     write_rows,
 )
-from manyheads.papers.head_count.head_count_page import page
-from manyheads.papers.head_count.head_count_setting import table
-from manyheads.papers.head_count.head_count_tables import DIGITS, FIXED, SETTING, TWO_LAYERS
+from manyheads.papers.head_count_page import page
+from manyheads.papers.head_count_setting import table
+from manyheads.papers.head_count_tables import DIGITS, FIXED, SETTING, TWO_LAYERS
 from manyheads.papers.reproduction import draw_pictures, measure_rows, report
 from manyheads.retrieval import RetrievalRun
 from manyheads.sweep import Store, threads

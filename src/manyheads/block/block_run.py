@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 from jaxtyping import Float32
 from numpy import ndarray
 
 from manyheads.errors import InputError
-from manyheads.identity import Identified, normalise_numbers
+from manyheads.identity import BatchedRun, normalise_numbers
 from manyheads.problem.embedding import GIVEN
 from manyheads.training.batched_runs import StopReason
 
@@ -25,7 +25,7 @@ Reduction = Literal["none", "pca"]
 
 
 @dataclass(frozen=True)
-class BlockRun(Identified):
+class BlockRun(BatchedRun):
     """One block trained on permutation→matching retrieval (Sec. 7.3). Every constant of the training is a field.
 
     Defaults are the paper's values where the paper gives them. The paper does not give the batch size, the learning
@@ -62,6 +62,8 @@ class BlockRun(Identified):
     >>> BlockRun(items=6144, d_model=768, heads=4, key_width=64, seed=0).key_budget
     256
     """
+
+    OWN_FIELDS: ClassVar = ("seed", "problem_seed", "embedding")
 
     items: int
     d_model: int
@@ -104,20 +106,9 @@ class BlockRun(Identified):
         return self.d_model // self.heads
 
     @property
-    def problem(self) -> int:
-        """The seed of the permutation, the examples and a Gaussian embedding."""
-        return self.seed if self.problem_seed is None else self.problem_seed
-
-    @property
     def fields(self) -> dict[str, int | float | str]:
         """The fields, with `problem_seed` as a number, and the version of the protocol."""
         return asdict(self) | {"problem_seed": self.problem, "kind": "block", "protocol": PROTOCOL}
-
-    @property
-    def shared_fields(self) -> dict[str, int | float | str]:
-        """The fields that all runs of one batch have in common: all except seeds and embedding."""
-        own = ("seed", "problem_seed", "embedding")
-        return {name: value for name, value in self.fields.items() if name not in own}
 
     def _check_shape(self) -> None:
         if self.d_model % self.heads:

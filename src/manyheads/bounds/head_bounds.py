@@ -15,8 +15,7 @@ import numpy as np
 from manyheads.bounds.arguments import Given, Reals, Wholes, whole
 from manyheads.errors import InputError
 
-SUFFICIENT_WIDTH = 2
-"""n of the D heads that suffice: one coordinate for f_i, one for membership in S_i."""
+SUFFICIENT_WIDTH = 2  # n of the D heads that suffice: one coordinate for f_i, one for membership in S_i
 
 
 def retrieval_exponent(*, dimension: Given, length: Given, heads: Given, width: Given) -> Reals:
@@ -168,12 +167,8 @@ def _some_below(dimension: int) -> list[int]:
 
 
 def _checked(dimension: Given, length: Given, heads: Given, width: Given) -> tuple[Wholes, Wholes, Wholes, Wholes]:
-    return (
-        _at_least_one(dimension, "D"),
-        _at_least_one(length, "length"),
-        _at_least_one(heads, "heads"),
-        _at_least_one(width, "width"),
-    )
+    D, T = _at_least_one(dimension, "D"), _at_least_one(length, "length")
+    return D, T, _at_least_one(heads, "heads"), _at_least_one(width, "width")
 
 
 def _at_least_one(values: Given, name: str) -> Wholes:

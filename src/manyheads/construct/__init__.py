@@ -1,7 +1,6 @@
 """The paper's explicit constructions: from a problem to a layer that recognises its graph."""
 
 from manyheads.certificate.certificate import calibrate
-from manyheads.construct.de_embedding import compressive, general
 from manyheads.construct.heads import (
     RADEMACHER,
     Bernoulli,
@@ -18,7 +17,7 @@ from manyheads.construct.incoherent_rows import (
     matchings_by_certificate,
     matchings_by_profile,
 )
-from manyheads.construct.matchings import Packing, pack, split_sources
+from manyheads.construct.matchings import Packing, compressive, general, pack, split_sources
 from manyheads.construct.one_hot_items import one_hot
 from manyheads.construct.smallest_construction import SmallestConstruction, WidthTrial, smallest
 from manyheads.construct.softmax_heads import MendedSoftmax, mended_softmax, softmax

@@ -24,8 +24,8 @@ from manyheads.tables import Shown, Summary, counted, data_frame, in_heads, summ
 
 RESTARTS = 12
 FIT_RULES = (MAX, SOFTMAX)
-MANY, CROWDED = 2_048, 16  # items, and items for each dimension, from which steps over a share of the sources help
-SOURCES, LEAST_SHARE = 512, 1 / 16  # sources in one step; with fewer, most of the time goes into projecting all keys
+MANY = 2_048  # items from which steps over a share of the sources take less time
+LEAST_SHARE, NEAR_PAIRS = 1 / 64, 64  # more near pairs help little; fewer are too few at the smallest shapes
 WARM = 0.1  # factor on the rate of a warm start
 THREADED_ITEMS, THREADS = 1_024, 2  # from this number of items on, a step takes longer than the start of its threads
 
@@ -50,6 +50,7 @@ class Descent:
         near_pairs: Where `share` is below 1: of each source that a step does not look at, its relations and about this
             many of its other pairs count too, those with scores nearest to a cost at its last look. 0: such a source
             does not count.
+        warm_up: The rate rises over this many first steps.
     """
 
     steps: int = 2_000
@@ -61,6 +62,7 @@ class Descent:
     widen: int = 200
     share: float = 1.0
     near_pairs: int = 0
+    warm_up: int = 0
 
     def __post_init__(self) -> None:
         normalise_numbers(self, steps="fit_steps")
@@ -76,19 +78,28 @@ class Descent:
         """
         done = np.arange(self.steps) / self.steps
         falling = np.clip((done - self.hold) / (1 - self.hold), 0, 1)
-        return list(self.rate * (WARM if warm else 1.0) * (1 + np.cos(np.pi * falling)) / 2)
+        rising = np.minimum(1, (np.arange(self.steps) + 1) / (self.warm_up + 1))
+        return list(self.rate * (WARM if warm else 1.0) * rising * (1 + np.cos(np.pi * falling)) / 2)
 
 
 def suitable_descent(items: int, d_model: int) -> Descent:
-    """The settings for a size: steps over all pairs, or over a share of the sources where that takes less work.
+    """The settings for a size: steps over all pairs, or, with many items, over a share of the sources and near pairs.
 
-    Shares help if items are many and crowded: a survey of all pairs then costs far more than projecting the rows.
-    Their gradients are noisy, so Adam averages over more steps and the rate is lower.
+    The share is such that its survey costs about half as much as the projections of all items. The near pairs of the
+    other sources make the gradient nearly that of all pairs. Adam's first steps have the full rate in every weight, so
+    that they would bring most pairs above the threshold: the rate rises slowly.
+
+    Args:
+        items: m.
+        d_model: d.
+
+    Returns:
+        The settings.
     """
-    if items < MANY or items < CROWDED * d_model:
+    if items < MANY:
         return Descent()
-    share = max(SOURCES / items, LEAST_SHARE)
-    return Descent(rate=min(0.05, 0.4 * share), beta1=0.99, beta2=0.99, share=share)
+    share = min(max(2 * d_model / items, LEAST_SHARE), 1.0)
+    return Descent(steps=1_000, rate=0.2, share=share, near_pairs=NEAR_PAIRS, warm_up=60)
 
 
 @dataclass(frozen=True)

@@ -91,15 +91,11 @@ TIMED_RUNS = tuple(
     Run(
         Task(f"permutation:{items}", f"gaussian:{d_model}"),
         heads=heads,
-        key_width=key_width,
+        key_width=width,
         seed=0,
         protocol=Protocol(steps=steps, validate_every=steps),
     )
-    for items, d_model, heads, key_width, steps in (
-        (64, 16, 4, 5, 4_000),
-        (512, 64, 4, 14, 2_000),
-        (256, 16, 16, 16, 2_000),
-    )
+    for items, d_model, heads, width, steps in ((64, 16, 4, 5, 4000), (512, 64, 4, 14, 2000), (256, 16, 16, 16, 2000))
 )
 EVALUATION = 1.25  # validation checks add about a quarter to the training
 STOPPED_EARLY = 0.8  # mean share of the step limit that the runs of a panel make

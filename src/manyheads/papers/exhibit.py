@@ -53,7 +53,7 @@ BEYOND = Collection(
 HEAD_COUNT = Collection(
     "retrieval",
     "the paper on head counts, arXiv 2510.06662; needs torch",
-    "manyheads.papers.head_count.head_count_page",
+    "manyheads.papers.head_count_page",
 )
 COLLECTIONS = (CAPACITY, BEYOND, HEAD_COUNT)
 
@@ -140,10 +140,10 @@ EXHIBITS: dict[str, str | Exhibit] = {  # "module:attribute", imported at the fi
     "beyond_exact": "manyheads.papers.beyond.exact:BEYOND_EXACT",
     "beyond_freedom": "manyheads.papers.beyond.freedom:BEYOND_FREEDOM",
     "beyond_sensitivity": "manyheads.papers.beyond.sensitivity:BEYOND_SENSITIVITY",
-    "retrieval_heads": "manyheads.papers.head_count.head_count_tables:RETRIEVAL_HEADS",
-    "retrieval_variants": "manyheads.papers.head_count.head_count_tables:RETRIEVAL_VARIANTS",
-    "retrieval_width": "manyheads.papers.head_count.head_count_tables:RETRIEVAL_WIDTH",
-    "retrieval_digits": "manyheads.papers.head_count.head_count_tables:RETRIEVAL_DIGITS",
+    "retrieval_heads": "manyheads.papers.head_count_tables:RETRIEVAL_HEADS",
+    "retrieval_variants": "manyheads.papers.head_count_tables:RETRIEVAL_VARIANTS",
+    "retrieval_width": "manyheads.papers.head_count_tables:RETRIEVAL_WIDTH",
+    "retrieval_digits": "manyheads.papers.head_count_tables:RETRIEVAL_DIGITS",
 }
 OF_PAPERS = tuple(EXHIBITS)  # without those that are registered from outside
 VERBS = ("list", "claims", "rows")

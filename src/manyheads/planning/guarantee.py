@@ -88,7 +88,7 @@ def guarantee(
     if objection is None:
         proof = f"a head of width 1 for each relation, {ROWS}"
         proved.append(Guarantee(key_budget=relations, heads=relations, key_width=1, proof=proof))
-    independent = d_model >= items and (embedding is None or _is_independent(embedding))
+    independent = d_model >= items and (embedding is None or np.linalg.matrix_rank(embedding) == len(embedding))
     if rule_named(rule) is MAX and permutation and independent:
         width = binomial_width(items, RADEMACHER)
         proof = "construction I for a permutation, on linearly independent rows"
@@ -157,13 +157,8 @@ def promise(graph: Graph, embedding: Float32[ndarray, "items d_model"]) -> Promi
         # a block size that fails usually fails in its first tiles, and small blocks have many tiles
         found = limit(Problem(graph, embedding), blocks, mu=worst.mu, until=lambda so_far: not so_far.is_open)
         if found.separates("best"):
-            return Promise(
-                worst=worst,
-                realised=realised_profile(embedding, blocks),
-                matching_size=size,
-                heads=found.heads,
-                tried=tuple(tried),
-            )
+            realised = realised_profile(embedding, blocks)
+            return Promise(worst=worst, realised=realised, matching_size=size, heads=found.heads, tried=tuple(tried))
         size //= 2
     return Promise(worst=worst, realised=None, matching_size=None, heads=None, tried=tuple(tried))
 
@@ -179,7 +174,3 @@ def _twins(x: Float64[ndarray, "items d_model"]) -> tuple[int, int] | None:
         if len(close):
             return start + int(close[0, 0]), int(close[0, 1])
     return None
-
-
-def _is_independent(embedding: Float32[ndarray, "items d_model"]) -> bool:
-    return int(np.linalg.matrix_rank(embedding)) == len(embedding)

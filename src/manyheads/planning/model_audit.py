@@ -205,7 +205,7 @@ def measure_weights(
         architecture: Sizes of the model.
         path: The model's weights (.safetensors, .gguf).
         seed: Seed of the tokens whose pairs are measured.
-        progress: Called with the number of measured layers and the number of all layers.
+        progress: Called with the number of measured parts and the number of all parts: the embedding and each layer.
 
     Returns:
         The measurements.
@@ -215,13 +215,14 @@ def measure_weights(
     """
     weights = read_model_weights(path, architecture)
     rows = sampled_rows(weights.embedding, seed=seed)
+    report = progress or (lambda done, total: None)
+    report(0, len(weights.layers) + 1)
     embedding = embedding_geometry(weights.embedding, matching_size=architecture.key_width, seed=seed)
     heads: list[HeadGeometry] = []
     for number, layer in enumerate(weights.layers):
+        report(number + 1, len(weights.layers) + 1)
         x = normalised(rows, layer.norm, centred=layer.centred)
         heads += head_geometry(number, layer.query, layer.key, x)
-        if progress is not None:
-            progress(number + 1, len(weights.layers))
     return WeightGeometry(embedding=embedding, heads=tuple(heads))
 
 
@@ -288,12 +289,8 @@ def head_geometry(
         values = np.linalg.svd(np.linalg.qr(q)[1] @ np.linalg.qr(k)[1].T, compute_uv=False)
         scores = (x @ q) @ (x @ k).T / np.sqrt(q.shape[1])
         spread = np.percentile(scores, PERCENTILES)
-        yield HeadGeometry(
-            layer=layer,
-            head=head,
-            effective_rank=effective_rank(values**2),
-            scores=tuple(map(float, spread)),
-        )
+        rank = effective_rank(values**2)
+        yield HeadGeometry(layer=layer, head=head, effective_rank=rank, scores=tuple(map(float, spread)))
 
 
 def sampled_rows(

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from enum import IntEnum
-from typing import Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 from jaxtyping import Float32
 from numpy import ndarray
 
 from manyheads.errors import InputError
-from manyheads.identity import Identified, normalise_numbers
+from manyheads.identity import BatchedRun, normalise_numbers
 from manyheads.problem.embedding import GIVEN
 from manyheads.tables import counted, in_heads
 from manyheads.training.batched_runs import StopReason
@@ -32,7 +32,7 @@ class RetrievalSeedKey(IntEnum):
 
 
 @dataclass(frozen=True)
-class RetrievalRun(Identified):
+class RetrievalRun(BatchedRun):
     """One network trained on a task of dimension D (arXiv 2510.06662). Every constant of the training is a field.
 
     Defaults are the paper's values where the paper gives them: 8,000 training and 2,000 validation examples, MLPs of
@@ -68,6 +68,8 @@ class RetrievalRun(Identified):
     >>> RetrievalRun(dimension=4, length=8, heads=2, head_width=8, seed=0).embedding
     16
     """
+
+    OWN_FIELDS: ClassVar = ("seed", "problem_seed", "heads", "head_width", "embedding_width")
 
     dimension: int
     length: int
@@ -108,21 +110,10 @@ class RetrievalRun(Identified):
         return self.heads * self.width
 
     @property
-    def problem(self) -> int:
-        """The seed of the directions and the examples."""
-        return self.seed if self.problem_seed is None else self.problem_seed
-
-    @property
     def fields(self) -> dict[str, int | float | str]:
         """The fields, with both widths and `problem_seed` as numbers, and the version of the protocol."""
         numbers = {"head_width": self.width, "embedding_width": self.embedding, "problem_seed": self.problem}
         return asdict(self) | numbers | {"kind": "retrieval", "protocol": PROTOCOL}
-
-    @property
-    def shared_fields(self) -> dict[str, int | float | str]:
-        """The fields that all runs of one batch have in common: all except seeds, heads and their widths."""
-        own = ("seed", "problem_seed", "heads", "head_width", "embedding_width")
-        return {name: value for name, value in self.fields.items() if name not in own}
 
     def _check_shape(self) -> None:
         h, n, E = self.heads, self.head_width, self.embedding_width

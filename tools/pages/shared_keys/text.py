@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from statistics import median
 
 from manyheads.bounds import Shape, bits_per_weight
@@ -17,6 +18,7 @@ TABLES = (NAME, f"{NAME}-machine", *([TRAINED] if (DATA / f"{TRAINED}.csv").exis
 PROBLEM = ("rule", "items", "d_model", "degree")
 MODELS = ("llama3-8b", "llama3-70b", "qwen3-8b", "mistral-7b", "smollm2-135m", "deepseek-v3")
 OWN, LATENT = "own keys", "latent"
+SHARINGS = (2, 4, 8)  # heads a key head
 COSTS: dict[str, Callable[[Shape], int]] = {
     "weights": lambda shape: shape.parameters,
     "freedom": lambda shape: shape.all_freedom,
@@ -126,7 +128,7 @@ def page(tables: Tables) -> str:
     rows = tables[NAME]
     points = summarise(rows)
     by_weights = prices(points, "weights")
-    few = [price for number in (2, 4) for price in by_weights[f"{number} heads a key head"]]
+    few = [price for number in SHARINGS[:2] for price in by_weights[f"{number} heads a key head"]]
     many, latent = by_weights["8 heads a key head"], by_weights[f"{LATENT} of 2 d_k"]
     largest = max(matching(rows, rule="max"), key=lambda row: int(row["items"]))
     shared = [point for point in points if point["sharing"] != OWN and point["rule"] == "max" and point["held"]]
@@ -154,10 +156,59 @@ def page(tables: Tables) -> str:
         "none": sum(1 for row in rows if row["key_width"] is None),
         "hours": f"{sum(row['cpu_seconds'] for row in rows) / 60:.0f}",
         "context": CONTEXT,
+        "other_heads": sum(
+            bool(matching(rows, **{name: row[name] for name in (*PROBLEM, "seed")}, heads=8, key_heads=8))
+            for row in matching(rows, rule="max", heads=4, key_heads=4)
+        ),
+        **_growth(points),
+        **_softmax_prices(points),
         "length": f"{CONTEXT_LENGTH:,}",
         "machine": machine_text(tables[f"{NAME}-machine"]),
     }
     return fill(__file__, facts)
+
+
+def _growth(points: Sequence[Row]) -> dict[str, str]:
+    """Whether the price grows with the heads a key head, and with the size."""
+    found = prices(points)
+    eights = matching(points, rule="max", sharing="8 heads a key head")
+    ladders, ranges = [], []
+    for point in eights:
+        same = {str(one["sharing"]): one for one in points if all(one[k] == point[k] for k in (*PROBLEM, "heads"))}
+        ladders.append([same[f"{number} heads a key head"]["price"]["freedom"] for number in SHARINGS])
+        (low, high), (own_low, own_high) = _weights_between(point), _weights_between(same[OWN])
+        ranges.append((low / own_high, high / own_low))
+    lowest, highest = max(ranges, key=lambda one: one[1] - one[0])
+    return {
+        "growth": ", ".join(f"{median(found[f'{number} heads a key head']):.2f}" for number in SHARINGS),
+        "steps": f"{sum(ladder == sorted(ladder) for ladder in ladders)} of {len(ladders)}",
+        "eight": " and ".join(_by_size(matching(eights, degree=degree)) for degree in (1, 4)),
+        "rounding": f"in one problem only that it is between {lowest:.2f} and {highest:.2f}",
+    }
+
+
+def _by_size(points: Sequence[Row]) -> str:
+    """The prices in weights of problems of one kind, from the smallest size to the largest."""
+    shown = ", ".join(f"{point['price']['weights']:.2f}" for point in points)
+    return f"{shown} for {_graphs(points[0]['degree'])} of {points[0]['items']:,} to {points[-1]['items']:,} items"
+
+
+def _weights_between(point: Row) -> tuple[int, int]:
+    """The weights at the width that failed and at the next one, which held, of the middle seed."""
+    layer = point["layer"]
+    return replace(layer, key_width=layer.key_width - 1).parameters, layer.parameters
+
+
+def _softmax_prices(points: Sequence[Row]) -> dict[str, str]:
+    """The weights of shared keys under softmax, and under the rule max for the same kind of problem."""
+    facts = {}
+    for rule in ("softmax", "max"):
+        there = prices(matching(points, heads=4, degree=1), "weights", rule)
+        names = {"few": "2 heads a key head", "many": "4 heads a key head", "latent": f"{LATENT} of 2 d_k"}
+        for word, name in names.items():
+            values = there.get(name, [float("nan")])
+            facts[f"{rule}_{word}"] = f"{min(values):.2f} to {max(values):.2f}"
+    return facts
 
 
 def _of(points: Sequence[Row], name: str) -> list[float]:

@@ -22,6 +22,7 @@ from manyheads.capacity import (
 )
 from manyheads.cli.render.answer import pairs_table, shown_files, shown_notes
 from manyheads.cli.render.exclusion_table import subject
+from manyheads.tables import counted
 from manyheads.text import shown_text
 
 
@@ -67,7 +68,7 @@ def shown_capacity(
     headline.stylize("bold green" if found.key_budget else "bold yellow")
     rows = [
         ("problem", f"{task.items} items, d_model {task.d_model}, {task.label}, rule {capacity.rule}"),
-        ("goal", f"{capacity.goal} over {capacity.seeds} seeds, at most {capacity.protocol.steps:,} steps"),
+        ("goal", f"{capacity.goal} over {counted(capacity.seeds, 'seed')}, at most {capacity.protocol.steps:,} steps"),
         *range_rows(found),
         *_sharing_rows(capacity),
         *([] if one_head is None else [(subject(capacity.rule), _one_head(one_head))]),

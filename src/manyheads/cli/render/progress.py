@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
+from threading import Timer
 from typing import TYPE_CHECKING
 
 from manyheads.cli.render.answer import say, shown_console
@@ -32,7 +33,10 @@ def say_notes(notes: Sequence[str], store: Path) -> None:
 
 @contextmanager
 def progress(what: str) -> Iterator[Callable[[int, int], None]]:
-    """A callback for `done` of `total` steps of the work inside the `with`."""
+    """A callback for `done` of `total` steps of the work inside the `with`.
+
+    In a terminal the bar appears by itself, also before the first step is done.
+    """
     if not sys.stderr.isatty():
         with _lines(what) as line:
             yield lambda done, total: line(f"{done} of {total} ({done / total:.0%})")
@@ -40,16 +44,13 @@ def progress(what: str) -> Iterator[Callable[[int, int], None]]:
     from rich.progress import Progress
 
     bar = Progress(console=shown_console(stderr=True), transient=True)
-    task, begun = bar.add_task(what), time.monotonic()
-
-    def report(done: int, total: int) -> None:
-        if time.monotonic() - begun >= SHOW_AFTER:
-            bar.start()
-        bar.update(task, completed=done, total=total)
-
+    task, begin = bar.add_task(what, total=None), Timer(SHOW_AFTER, bar.start)
+    begin.start()
     try:
-        yield report
+        yield lambda done, total: bar.update(task, completed=done, total=total)
     finally:
+        begin.cancel()
+        begin.join()
         bar.stop()
 
 

@@ -112,24 +112,20 @@ def draw(rows: Rows, scale: Scale) -> Figure:
             against.plot(ends, ends, color=GREY, label="the law")
             against.fill_between(ends, ends / NEAR, ends * NEAR, color=GREY, alpha=0.15, linewidth=0)
             for one in _farthest(found):
-                place = (one.load, one.ratio)
-                ratios.annotate(str(one), place, xytext=(5, 4), textcoords="offset points", fontsize=8)
+                ratios.annotate(str(one), (one.load, one.ratio), xytext=(5, 4), textcoords="offset points", fontsize=8)
         ratios.axhline(1, color=GREY)
         ratios.axhspan(1 / NEAR, NEAR, color=GREY, alpha=0.15, linewidth=0)
         for axes in (against, ratios):
-            axes.set_xscale("log")
-            axes.set_yscale("log")
+            axes.set(xscale="log", yscale="log")
             counting_axis(axes.xaxis)
         counting_axis(against.yaxis)
         ratios.yaxis.set_major_locator(FixedLocator(TICKS))
         ratios.yaxis.set_major_formatter("{x:g}")
         ratios.yaxis.set_minor_locator(NullLocator())
+        against.set(ylabel="measured $D_K^*$", title=f"grey: within a factor of {NEAR:g}")
         against.set_xlabel("$D_K$ by the degrees of freedom")
-        against.set_ylabel("measured $D_K^*$")
         ratios.set_xlabel("load of a single head, $m^2 g^*(m'/m^2)\\,/\\,d_{model}^2$")
-        ratios.set_ylabel("measured by predicted")
-        against.set_title(f"grey: within a factor of {NEAR:g}")
-        ratios.set_title(f"hollow: step limit above {DEFAULT_STEPS:,}")
+        ratios.set(ylabel="measured by predicted", title=f"hollow: step limit above {DEFAULT_STEPS:,}")
         figure.legend(*against.get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return figure
 
@@ -159,8 +155,7 @@ def caption(rows: Rows, scale: Scale) -> str:
         return "No threshold was measured."
     parts = []
     for kind in KINDS:
-        ratios = [one.ratio for one in found if one.kind == kind]
-        if ratios:
+        if ratios := [one.ratio for one in found if one.kind == kind]:
             plain = kind.replace("$d_{model}$", "d_model").replace("$d_k$", "d_k")
             middle = statistics.median(ratios)
             parts.append(f"{plain}: {min(ratios):.2f} to {max(ratios):.2f}, median {middle:.2f} ({len(ratios)})")

@@ -56,9 +56,9 @@ class Decisions:
     @property
     def words(self) -> str:
         """The decisions in words."""
-        told = (
-            [f"impossible at every width, proved, for {self.excluded} of {self.seeds} seeds"] if self.excluded else []
-        )
+        told = []
+        if self.excluded:
+            told.append(f"impossible at every width, proved, for {self.excluded} of {self.seeds} seeds")
         if self.held:
             told.append(f"possible with D_K = {self.key_budget}, certified, for {self.held} of {self.seeds} seeds")
         return "; ".join(told) or "undecided"
@@ -120,13 +120,10 @@ def draw(rows: Rows, scale: Scale) -> Figure:
             else:
                 colour, word = GREEN, "found"
             axes.text(*place, f"{word}\nF1 {trained:.2f}", ha="center", va="center", color=colour, weight="bold")
-        axes.set_xlim(-0.5, len(widths) - 0.5)
-        axes.set_ylim(len(sizes) - 0.5, -0.5)
+        axes.set(xlim=(-0.5, len(widths) - 0.5), ylim=(len(sizes) - 0.5, -0.5))
         axes.set_xticks(range(len(widths)), [str(d_model) for d_model in widths])
         axes.set_yticks(range(len(sizes)), [str(items) for items in sizes])
-        axes.set_xlabel("$d_{model}$")
-        axes.set_ylabel("items m")
-        axes.set_title("one head, and its best F1 by training")
+        axes.set(xlabel="$d_{model}$", ylabel="items m", title="one head, and its best F1 by training")
     return figure
 
 
@@ -177,10 +174,5 @@ def _listed(known: Sequence[tuple[Panel, Decisions]], rows: Rows, scale: Scale) 
 
 
 ONE_HEAD = Exhibit(
-    "One head: impossible, or not found",
-    runs,
-    draw,
-    caption,
-    claims,
-    work=frozenset({"layer", "trial"}),
+    "One head: impossible, or not found", runs, draw, caption, claims, work=frozenset({"layer", "trial"})
 )

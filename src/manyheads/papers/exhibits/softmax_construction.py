@@ -53,17 +53,12 @@ class ErrorShare:
 
 
 Shares = dict[str, ErrorShare]
+Place = tuple[tuple[int, int], bool, int]  # m and d_model, whether mended, context length
 
 
 def runs(scale: Scale) -> list[SampledContexts]:
     """Both variants, as published and mended, at every size and length."""
-    return [
-        run
-        for size in _sizes(scale)
-        for mended in (False, True)
-        for length in _lengths(scale)
-        for run in _seeds(size, mended, length, scale)
-    ]
+    return [run for at in _places(scale) for run in _seeds(at, scale)]
 
 
 def draw(rows: Rows, scale: Scale) -> Figure:
@@ -115,7 +110,7 @@ def claims(rows: Rows, scale: Scale) -> list[Verdict]:
     """Claim 18b, judged as published; the mended variant is shown for comparison."""
     says = "softmax construction: for a fixed context of length ℓ ≥ C_ℓ·max(h, ln m), every pair is right w.h.p."
     found = _shares(rows, scale)
-    wanted, longest = 2 * len(_sizes(scale)) * len(_lengths(scale)), _lengths(scale)[-1]
+    wanted, longest = len(_places(scale)), _lengths(scale)[-1]
     if not found or len(found) < wanted:
         return [missing("18b", says, f"{len(found)} of {wanted} points were sampled")]
     last = {at: shares for at, shares in found.items() if at[2] == longest}
@@ -137,8 +132,12 @@ def _lengths(scale: Scale) -> tuple[int, ...]:
     return LENGTHS[1:4] if scale.quick else LENGTHS
 
 
-def _seeds(size: tuple[int, int], mended: bool, length: int, scale: Scale) -> list[SampledContexts]:
-    items, d_model = size
+def _places(scale: Scale) -> list[Place]:
+    return [(size, mended, n) for size in _sizes(scale) for mended in (False, True) for n in _lengths(scale)]
+
+
+def _seeds(at: Place, scale: Scale) -> list[SampledContexts]:
+    (items, d_model), mended, length = at
     block = items // MENDED_HEADS if mended else d_model
     width = round(float(softmax_key_width(items, gamma=1.0)))
     contexts, calibration = (25, 10) if scale.quick else (CONTEXTS, CALIBRATION)
@@ -148,29 +147,25 @@ def _seeds(size: tuple[int, int], mended: bool, length: int, scale: Scale) -> li
     ]
 
 
-def _shares(rows: Rows, scale: Scale) -> dict[tuple[tuple[int, int], bool, int], Shares]:
+def _shares(rows: Rows, scale: Scale) -> dict[Place, Shares]:
     """The shares over the contexts of all seeds, at every point whose runs all have a row."""
     found = {}
-    for size in _sizes(scale):
-        for mended in (False, True):
-            for length in _lengths(scale):
-                wanted = _seeds(size, mended, length, scale)
-                made = rows.of(wanted)
-                if len(made) < len(wanted):
-                    continue
-                total = {
-                    name: sum(int(row.scores[name] or 0) for row in made)
-                    for name in ("present", "present_wrong", "absent", "absent_wrong", "wrong")
-                }
-                found[size, mended, length] = {
-                    "present": ErrorShare(total["present_wrong"], total["present"]),
-                    "absent": ErrorShare(total["absent_wrong"], total["absent"]),
-                    "whole": ErrorShare(total["wrong"], sum(run.contexts for run in wanted)),
-                }
+    for at in _places(scale):
+        wanted = _seeds(at, scale)
+        made = rows.of(wanted)
+        if len(made) < len(wanted):
+            continue
+        names = ("present", "present_wrong", "absent", "absent_wrong", "wrong")
+        total = {name: sum(int(row.scores[name] or 0) for row in made) for name in names}
+        found[at] = {
+            "present": ErrorShare(total["present_wrong"], total["present"]),
+            "absent": ErrorShare(total["absent_wrong"], total["absent"]),
+            "whole": ErrorShare(total["wrong"], sum(run.contexts for run in wanted)),
+        }
     return found
 
 
-def _shown(at: tuple[tuple[int, int], bool, int], shares: Shares) -> str:
+def _shown(at: Place, shares: Shares) -> str:
     (items, d_model), mended, length = at
     return (
         f"({items}, {d_model}), ℓ = {length}, {'mended' if mended else 'as published'}: wrong with the target present "

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from manyheads.drawing.style import legend, look, panels, shared_legend
 from manyheads.papers.effort import Scale
 from manyheads.papers.exhibit import HEAD_COUNT, Exhibit
-from manyheads.papers.head_count.head_count_setting import (
+from manyheads.papers.head_count_setting import (
     HEAD_COLOURS,
     HEADS,
     LENGTHS,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from manyheads.bounds.head_bounds import retrieval_bounds
 from manyheads.papers.exhibit import needed
-from manyheads.papers.head_count.head_count_setting import LENGTHS
+from manyheads.papers.head_count_setting import LENGTHS
 from manyheads.papers.paper_page import GUESSES, exhibit_tables, machine_line, picture_and_caption, tally, verdict_table
 from manyheads.papers.reproduction import ExhibitReport, Reproduction
 from manyheads.papers.verdict import likely_reasons
