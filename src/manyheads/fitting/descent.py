@@ -32,6 +32,7 @@ Weights = tuple[Float64[ndarray, "_ _ _"], Float64[ndarray, "_ _ _"], float]
 
 BURSTS = 20  # surveys of all pairs in one attempt
 BETWEEN_LOOKS = 6  # a survey costs as much as 1/share steps; after every 6/share steps, it takes 1/7 of the work
+BETWEEN_LOOKS_NEAR = 2  # with near pairs a step costs about three times as much as the survey of its share
 STUCK = 0.002  # an attempt ends if its loss falls by less than this part between two surveys, at a falling rate
 
 
@@ -136,7 +137,8 @@ class Engine:
         descent, done = self.descent, 0
         length = max(1, len(rates) // BURSTS)
         if descent.share < 1:  # a survey costs as much as 1/share steps
-            length = max(length, round(BETWEEN_LOOKS / descent.share))
+            apart = BETWEEN_LOOKS_NEAR if descent.near_pairs else BETWEEN_LOOKS
+            length = max(length, round(apart / descent.share))
         while done < len(rates):
             left = max(0.0, self.deadline - time.monotonic())  # a burst without time left still makes one survey
             part = rates[done : done + length]
