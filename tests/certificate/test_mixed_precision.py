@@ -143,9 +143,10 @@ def assert_same(one: Evidence, other: Evidence) -> None:
     assert replace(one, distances=None) == replace(other, distances=None)
 
 
+@pytest.mark.parametrize("seeds", [range(130), pytest.param(range(130, 600), marks=pytest.mark.long)], ids=len)
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.__name__)
 def test_thousands_of_layers_have_the_evidence_of_float64(
-    family: Callable[[np.random.Generator], Weights], monkeypatch: pytest.MonkeyPatch
+    family: Callable[[np.random.Generator], Weights], seeds: range, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: Counter[str] = Counter()
 
@@ -157,7 +158,7 @@ def test_thousands_of_layers_have_the_evidence_of_float64(
 
     monkeypatch.setattr(pairwise, "judge_mixed", counted)
     monkeypatch.setattr(mixed_precision, "THREAD", 1)
-    for seed in range(300):
+    for seed in seeds:
         rng = np.random.default_rng(seed)
         rows, query, key = family(rng)
         rule, threads = ("max", "sum")[seed % 2], int(rng.integers(1, 5))

@@ -49,7 +49,9 @@ def test_the_engine_is_gone_when_the_certificate_begins(monkeypatch: pytest.Monk
 def test_looks_at_all_pairs_are_rare_where_a_step_sees_a_share(share: float, near_pairs: int, apart: int) -> None:
     """They cost as many steps as there are shares: six times as many steps lie between them, with near pairs twice."""
     seen: list[FitProgress] = []
-    descent = Descent(steps=120, rate=1e-6, hold=0.99, share=share, near_pairs=near_pairs)  # held: it must not end as stuck
+    descent = Descent(
+        steps=120, rate=1e-6, hold=0.99, share=share, near_pairs=near_pairs
+    )  # held: it must not end as stuck
     fit(
         Problem(GRAPH, ROWS),
         heads=1,

@@ -16,7 +16,10 @@ from manyheads.papers import Scale
 from manyheads.papers.reproduction import known_rows, measure_rows
 from manyheads.sweep import Store, SweepProgress, dask, processes, threads
 
-pytestmark = pytest.mark.filterwarnings("default")  # Dask's own warnings are not ours to mend
+pytestmark = [
+    pytest.mark.filterwarnings("default"),  # Dask's own warnings are not ours to mend
+    pytest.mark.long,
+]
 
 SCALE = Scale(seeds=2, up_to=64, steps=20, quick=True)
 NAMES = ["fig9", "retrieval_digits"]  # trained layers, heads in torch, and trials that train nothing
