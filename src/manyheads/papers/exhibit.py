@@ -211,9 +211,7 @@ def claim_exhibits() -> dict[str, str]:
         all runs that the verdict needs.
     """
     nothing, scale = Rows(()), Scale(seeds=2, up_to=64, quick=True)  # the fewest runs: every claim is "not attempted"
-    return {
-        claim.claim: name for name, source in OF_PAPERS.items() for claim in _loaded(source).claims(nothing, scale)
-    }
+    return {claim.claim: name for name, source in OF_PAPERS.items() for claim in _loaded(source).claims(nothing, scale)}
 
 
 def _claim_alone(number: str) -> Exhibit:
