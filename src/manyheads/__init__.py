@@ -1,5 +1,7 @@
 """How many relations can one attention layer hold, and into how many heads should its key budget be split?"""
 
+import sys
+
 from manyheads.lazy import on_demand
 
 TYPE_CHECKING = False  # `typing` takes longer to import than this module
@@ -163,7 +165,16 @@ _ROOMS = {
     ),
 }
 __all__ = sorted(["construct", *(name for names in _ROOMS.values() for name in names)])
-__getattr__ = on_demand(__name__, _ROOMS)
+_look_up = on_demand(__name__, _ROOMS)
+
+
+def __getattr__(name: str) -> object:
+    value = _look_up(name)
+    if "ipykernel" not in sys.modules:  # no notebook
+        return value
+    from manyheads.notebook_bar import with_bar
+
+    return with_bar(name, value)
 
 
 def __dir__() -> list[str]:

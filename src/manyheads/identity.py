@@ -7,7 +7,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import fields
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 from manyheads.numbers import check_number
@@ -16,9 +16,12 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)  # `json.dumps` makes one a call
+
+
 def canonical_json(value: object) -> str:
     """The bytes whose hash is the id: keys sorted, no spaces, no NaN."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return _CANONICAL.encode(value)
 
 
 def fields_id(run_fields: Mapping[str, object]) -> str:
@@ -74,10 +77,19 @@ def normalise_numbers(run: DataclassInstance, **names: str) -> None:
     Raises:
         InputError: A field is no number of its kind, or lies outside its range.
     """
-    for field in fields(run):
-        value, kind = getattr(run, field.name), str(field.type)
-        words = isinstance(value, str) and "Literal" in kind
-        if words or not kind.startswith(("int", "float")) or (value is None and kind.endswith("None")):
+    for name, has_words, may_be_none in _numeric_fields(type(run)):
+        value = getattr(run, name)
+        if (has_words and isinstance(value, str)) or (may_be_none and value is None):
             continue
-        number = check_number(names.get(field.name, field.name), value, said=field.name)
-        object.__setattr__(run, field.name, number)
+        number = check_number(names.get(name, name), value, said=name)
+        if number is not value:
+            object.__setattr__(run, name, number)
+
+
+@cache  # there are thousands of runs
+def _numeric_fields(kind: type[DataclassInstance]) -> tuple[tuple[str, bool, bool], ...]:
+    """Every field that is a number: its name, whether it may be a word, and whether it may be None."""
+    typed = [(field.name, str(field.type)) for field in fields(kind)]
+    return tuple(
+        (name, "Literal" in text, text.endswith("None")) for name, text in typed if text.startswith(("int", "float"))
+    )

@@ -12,8 +12,8 @@ import manyheads as mh
 from manyheads.cli import main
 
 LONG = "a" * 300
-ALWAYS = ("graph.csv/b", "a\0b", "")
-OTHERS = (LONG, f"a:{LONG}", f"{LONG}/b", f"{LONG}.safetensors", f"graph.csv/{LONG}", "no/b")
+NAMES = ("graph.csv/b", "a\0b", "")
+LONGER = (LONG, f"a:{LONG}", f"{LONG}/b", f"{LONG}.safetensors", f"graph.csv/{LONG}", "no/b")
 PROBLEM = "--graph permutation:8 --embedding gaussian:4"
 OPTIONS = (
     "plan budget --relations 8 --d-model 4 --graph {}",
@@ -64,8 +64,8 @@ def test_a_name_that_no_file_can_have(
     np.save("rows.npy", np.zeros((8, 4), np.float32))
     mh.write_layer("layer.safetensors", mh.Layer(np.ones((1, 4, 2)), np.ones((1, 4, 2)), threshold=0.5))
     before = sorted(Path().iterdir())
-    turn = 2 * (place % 3)  # each of the others at a third of the options
-    for name in (*ALWAYS, *OTHERS[turn : turn + 2]):
+    turn = place % 3  # each name at a third of the options
+    for name in (NAMES[turn], *LONGER[2 * turn : 2 * turn + 2]):
         refused([name if word == "{}" else word for word in OPTIONS[place].split()], capsys)
         assert sorted(Path().iterdir()) == before, name
 

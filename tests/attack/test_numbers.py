@@ -27,7 +27,7 @@ from manyheads.numbers import BUDGET, CONTEXT, CONTEXTS, RANGES, STEPS, THREADS,
 from manyheads.retrieval.retrieval_run import RetrievalRun
 from manyheads.retrieval.retrieval_training import train_retrievals
 
-COUNT, SEED = 36, 1_000
+COUNT, SEED = 18, 1_000
 GIGABYTE = 10**9
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from attack.stores import FAILURES, attack
 
-COUNT, FIRST = 60, 1_000_000  # other bits than those of the long attack
+COUNT, FIRST = 40, 1_000_000  # other bits than those of the long attack
 
 
 def test_one_flipped_bit_never_changes_an_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -64,8 +64,10 @@ def _in_a_new_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def show(words: Sequence[str], capsys: pytest.CaptureFixture[str], *, code: int = 0) -> str:
-    """What a command prints; with --json too. Neither has a control character."""
+    """What a command prints; with --json too, then without a picture. Neither has a control character."""
     for json_too in ([], ["--json"]):
+        if json_too and "--picture" in words[-2:]:
+            words = words[:-2]
         force = ["--force"] if json_too and {"-o", "--output", "--picture", "--to"} & set(words) else []
         assert main([*words, *json_too, *force]) == code
         told, said = capsys.readouterr()
@@ -233,12 +235,16 @@ class TestRows:
         show(["results", "-o", "a.jsonl"], capsys)
 
 
+def test_pictures_show_every_text() -> None:
+    figure = Figure(figsize=(1, 1))
+    for text in (*STRINGS, NAME):
+        figure.text(0, 0, drawn_text(text))
+        figure.text(0, 0, f"$D_K$, {drawn_text(text)}, $d_k$")
+    assert all(pack_picture(figure, Path("p")).values())
+
+
 @pytest.mark.parametrize("text", [*STRINGS, NAME])
 def test_the_functions_for_each_border(text: str) -> None:
-    figure = Figure(figsize=(1, 1))
-    figure.suptitle(drawn_text(text))
-    figure.text(0, 0, f"$D_K$, {drawn_text(text)}, $d_k$")
-    assert all(pack_picture(figure, Path("p")).values())
     assert re.search(r"(?<!\\)[<>|`]", page_text(text)) is None
     assert UNSAFE.search(rendered([text])) is None
     assert cell_text(text)[0] not in "=+-@\t\r\n"

@@ -15,7 +15,7 @@ from manyheads.bounds import freedom_split
 from manyheads.cli import main
 from manyheads.cli.commands.paper import PaperCommand
 from manyheads.papers import BEYOND as COLLECTION
-from manyheads.papers import CAPACITY, Row, Rows, Scale, exhibit_named, exhibit_names, needed
+from manyheads.papers import CAPACITY, Row, Rows, Scale, claim_exhibits, exhibit_named, exhibit_names, needed
 from manyheads.papers.beyond import exact as beyond_exact
 from manyheads.papers.beyond import freedom as beyond_freedom
 from manyheads.papers.beyond import grid as beyond_grid
@@ -184,8 +184,10 @@ def test_rows_that_hold_more_than_the_paper_show_more(
     rows: Rows, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("manyheads.papers.reproduction.pack_picture", roughly)
-    for name in NAMES:
-        monkeypatch.delitem(EXHIBITS, name)
+    # a copy: an entry that is deleted and set again would be the last of the registry for every later test
+    others = {name: source for name, source in EXHIBITS.items() if name not in NAMES}
+    monkeypatch.setattr("manyheads.papers.exhibit.EXHIBITS", others)
+    claim_exhibits.cache_clear()  # the claims do not depend on the registry of the moment
     file, lists = tmp_path / "rows.jsonl.gz", [run for name in BEYOND for run in exhibit_named(name).runs(QUICK)]
     for runs, shown in ((needed(BEYOND, QUICK, rows), set(BEYOND)), (lists, set())):
         write_rows(file, rows, runs)

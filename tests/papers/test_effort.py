@@ -40,3 +40,17 @@ def test_estimates_count_retrieval_runs() -> None:
         for setting, length in ((SETTING, 8), (SETTING, 128), (TWO_LAYERS, 128))
     )
     assert 0 < short < long < deep
+
+
+def test_the_solution_without_negative_numbers_is_that_of_scipy() -> None:
+    from scipy.optimize import nnls
+
+    from manyheads.papers.effort import non_negative_solution
+
+    rng, zeros = np.random.default_rng(0), 0
+    for _ in range(200):
+        matrix, right = rng.standard_normal((4, 3)), rng.standard_normal(4)
+        expected = nnls(matrix, right)[0]
+        zeros += int((expected == 0).any())
+        np.testing.assert_allclose(non_negative_solution(matrix, right), expected, rtol=1e-9, atol=1e-12)
+    assert 50 < zeros < 200  # both cases were compared

@@ -194,3 +194,17 @@ class MeasureProgress:
     brackets: Mapping[int, Bracket]
     points: tuple[Point, ...]
     best: int | float | None
+
+    def line(self, left: str = "") -> str:
+        """The state in one line.
+
+        Args:
+            left: An estimate of the time that is left, in words.
+
+        Returns:
+            Text for a progress bar: the points that are done, the smallest that works, the time that is left.
+        """
+        shared = any(point.key_heads is not None for point in self.points)
+        size = "(D_Q + D_K)/2" if shared else "D_K"
+        best = "nothing works yet" if self.best is None else f"smallest {size} that works so far {self.best:g}"
+        return f"{self.trained} runs done, about {self.left} to go{left}; {best}"

@@ -271,9 +271,12 @@ def smallest(
     The degrees of freedom predict the first budget. After a budget certifies, the next is smaller by a fifth,
     later by less, in the end by one. At each budget, several splits with about the best number of heads are tried.
 
+    Outside of notebooks nothing is shown while it searches, by default for a minute. `FitOptions(report=print)` prints
+    every trial as it ends, and `FitOptions(progress=print)` the state of the trial that runs.
+
     Args:
         problem: The graph to hold and the rows of its items.
-        options: All have a default.
+        options: All have a default; `progress` and `report` are called while the search runs.
         time_limit: Seconds of the search, above 0; None: the time limit of the options, or 60.
         max_budget: The largest key budget to try; by default one for each relation, or the predicted budget if that
             is larger.

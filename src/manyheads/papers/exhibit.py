@@ -145,7 +145,7 @@ EXHIBITS: dict[str, str | Exhibit] = {  # "module:attribute", imported at the fi
     "retrieval_width": "manyheads.papers.head_count_tables:RETRIEVAL_WIDTH",
     "retrieval_digits": "manyheads.papers.head_count_tables:RETRIEVAL_DIGITS",
 }
-OF_PAPERS = tuple(EXHIBITS)  # without those that are registered from outside
+OF_PAPERS = dict(EXHIBITS)  # a copy: without those that are registered from outside
 VERBS = ("list", "claims", "rows")
 RESERVED = (*(collection.word for collection in COLLECTIONS), *VERBS)  # words of the command
 
@@ -191,7 +191,10 @@ def exhibit_named(name: str) -> Exhibit:
         hint = f" (did you mean {near[0]}?)" if near else ""
         words = ", ".join((*(collection.word for collection in COLLECTIONS), *EXHIBITS))
         raise InputError(f"there is no '{name}' in the paper{hint}: choose from {words}")
-    source = EXHIBITS[name]
+    return _loaded(EXHIBITS[name])
+
+
+def _loaded(source: str | Exhibit) -> Exhibit:
     if isinstance(source, str):
         module, _, attribute = source.partition(":")
         source = getattr(import_module(module), attribute)
@@ -208,7 +211,7 @@ def claim_exhibits() -> dict[str, str]:
         all runs that the verdict needs.
     """
     nothing, scale = Rows(()), Scale(seeds=2, up_to=64, quick=True)  # the fewest runs: every claim is "not attempted"
-    return {claim.claim: name for name in OF_PAPERS for claim in exhibit_named(name).claims(nothing, scale)}
+    return {claim.claim: name for name, source in OF_PAPERS.items() for claim in _loaded(source).claims(nothing, scale)}
 
 
 def _claim_alone(number: str) -> Exhibit:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from manyheads.papers import Rows, Scale
     from manyheads.papers.effort import Speed
     from manyheads.papers.reproduction import Origin
+    from manyheads.sweep.store.record import Storable
 
 LIST_HEADING = f"{'name':<22}{'runs':>7}{'stored':>9}{'time left':>12}  what"
 Count = Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="(default: the paper's)")]
@@ -304,7 +305,7 @@ class PaperCommand:
     def _list(self, names: Sequence[str], scale: Scale) -> Answer:
         from manyheads.cli.render.paper_table import list_answer
         from manyheads.files.door import exists
-        from manyheads.papers import Rows, read_rows
+        from manyheads.papers import Rows, needed, read_rows
         from manyheads.papers.effort import Speed
         from manyheads.papers.reproduction import known_rows
         from manyheads.sweep import Store
@@ -315,15 +316,19 @@ class PaperCommand:
         elif exists(self.store, any_kind=True):
             with Store.read(self.store) as store:
                 rows = known_rows(names, store, scale)
-        speed = Speed()
-        return list_answer(names, lambda group: self._effort(group, rows, scale, speed), as_json=self.json)
+        speed, known = Speed(), {}
 
-    def _effort(self, names: Sequence[str], rows: Rows, scale: Scale, speed: Speed) -> tuple[int, int, float]:
-        """The runs of these exhibits, the missing ones, and the time that they take here in seconds."""
+        def effort(group: Sequence[str]) -> tuple[int, int, float]:
+            known.update({name: needed([name], scale, rows, foresee=True) for name in group if name not in known})
+            runs = {run.id: run for name in group for run in known[name]}
+            return self._effort(list(runs.values()), rows, speed)
+
+        return list_answer(names, effort, as_json=self.json)
+
+    def _effort(self, runs: Sequence[Storable], rows: Rows, speed: Speed) -> tuple[int, int, float]:
+        """The number of runs, the number of missing ones, and the time that they take here in seconds."""
         from manyheads.block.block_run import BlockRun
-        from manyheads.papers import needed
 
-        runs = needed(names, scale, rows, foresee=True)
         missing = [run for run in runs if run.id not in rows]
         blocks = [run for run in missing if isinstance(run, BlockRun)]
         if not blocks or self.blocks.device == "cpu":

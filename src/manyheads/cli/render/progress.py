@@ -102,11 +102,7 @@ def watch_table(watch: MeasureProgress, goal: Goal, seconds: float) -> Renderabl
 def watch_line(watch: MeasureProgress, seconds: float) -> str:
     """The state of a measurement in one line."""
     rate = watch.trained / seconds if seconds > 0 else 0.0
-    left = f", {timedelta(seconds=round(watch.left / rate))} left" if rate else ""
-    shared = any(point.key_heads is not None for point in watch.points)
-    size = "(D_Q + D_K)/2" if shared else "D_K"
-    best = "nothing works yet" if watch.best is None else f"smallest {size} that works so far {watch.best:g}"
-    return f"{watch.trained} runs done, about {watch.left} to go{left}; {best}"
+    return watch.line(f", {timedelta(seconds=round(watch.left / rate))} left" if rate else "")
 
 
 def _bracket(bracket: Bracket) -> Text:
