@@ -116,7 +116,7 @@ def main(group: str) -> None:
             f"{result['cpu']:.2f}",
             promise(result["peak"], case.gibibytes, 2),
         )
-    console = Console()
+    console = Console(width=None if sys.stdout.isatty() else 140)  # a file has no width: no column is cut there
     console.print(table)
     console.print(
         f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, numpy {version('numpy')}, "
