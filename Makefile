@@ -26,7 +26,7 @@ $(VENV)/.dev: $(SOURCES) | $(BIN)/python
 demo: $(VENV)/.core ## measure a capacity, refute a layer that passes, certify one that holds; leaves pictures in demo-output/
 	$(BIN)/python examples/demo.py demo-output
 
-test: $(VENV)/.dev ## the tests, types, imports and style: what a change must pass; about 5 minutes on two cores
+test: $(VENV)/.dev ## the tests, types, imports and style: what a change must pass; 5 to 10 minutes on two cores
 	$(MAKE) --jobs=2 --output-sync unit types imports lint
 
 test-long: $(VENV)/.dev ## what is long and changes rarely: long tests, sanitizers, installed wheels, every instruction set of a wheel, planted faults

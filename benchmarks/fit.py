@@ -24,7 +24,7 @@ from manyheads.problem.problem import Problem
 
 @dataclass(frozen=True)
 class Case:
-    """A problem and a shape known to hold it."""
+    """A problem and a shape that holds it. The shapes of wn18rr, tokens and synsets are goals, not reached yet."""
 
     make: Callable[[Path], Problem]
     heads: int
