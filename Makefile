@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml constraints.txt native/CMakeLists.txt $(wildcard native/*/*.cpp native/*/*.hpp)
 
-.PHONY: help demo test test-long lint types imports unit unit-long sanitize wheel platforms faults attack stub reference docs page test-page pages bench clean
+.PHONY: help demo test test-long lint types imports unit unit-long test-random sanitize wheel platforms faults attack stub reference docs page test-page pages bench clean
 
 help: ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -48,14 +48,17 @@ imports: $(VENV)/.dev
 	$(BIN)/lint-imports --no-cache
 
 # One thread of BLAS in each of two workers: more threads than cores wait for each other and burn time.
-unit unit-long: export OPENBLAS_NUM_THREADS = 1
-unit unit-long: export OMP_NUM_THREADS = 1
+unit unit-long test-random: export OPENBLAS_NUM_THREADS = 1
+unit unit-long test-random: export OMP_NUM_THREADS = 1
 
 unit: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 unit-long: $(VENV)/.dev ## the tests with the marker `long`
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m long
+
+test-random: $(VENV)/.dev ## the tests with new random examples, where `make test` takes the same ones each time
+	$(BIN)/python -m pytest -n 2 --dist worksteal --hypothesis-profile random
 
 sanitize: $(VENV)/.dev ## test the compiled parts under address and undefined-behaviour sanitizers; unit tests in C++
 	bash native/tests/sanitize.sh $(BIN)/python
