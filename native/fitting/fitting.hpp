@@ -49,6 +49,7 @@ public:
     }
     Fitting(const Fitting &) = delete;
 
+    static constexpr int MOST_KEPT = 16;      // near pairs of a group, in multiples of near_pairs
     static constexpr double SLACK = 0.95;     // softmax: this share of the ratio counts as separated
     static constexpr double EPSILON = 1e-12;  // Adam's ε. Gradients are sums over all pairs, so useful ones are far larger
 
@@ -181,7 +182,7 @@ private:
     }
 
     Finding survey(const Levels &levels, const Groups &groups) {
-        for (Surveyor<T> &surveyor : surveyors_) surveyor.begin(levels, reach_, by_query_.data(), near_.data());
+        for (Surveyor<T> &surveyor : surveyors_) surveyor.begin(levels, reach_, most_kept(), by_query_.data(), near_.data());
         share(static_cast<int>(groups.count), [&](int n, int first, int last) {
             for (int g = first; g < last; ++g) surveyors_[n].look(groups.first[g], !near_.empty());
         });
@@ -194,6 +195,9 @@ private:
         for (const Surveyor<T> &surveyor : surveyors_) finding.add(surveyor.finding());
         return finding;
     }
+
+    // The most near pairs of a group. Where more pairs have a cost, the steps are too long, and memory has to stay bounded.
+    std::size_t most_kept() const { return std::size_t(MOST_KEPT) * near_pairs_ * Surveyor<T>::GROUP; }
 
     // The relations and the near pairs of all groups but those just looked at.
     void look_again(const Groups &looked) {

@@ -111,9 +111,9 @@ public:
 
     // Begins a survey. All threads share by_query and near (one element for each group). Each thread writes only the rows of
     // the sources in its own groups.
-    void begin(const Levels &levels, double reach, T *by_query, NearPairs *near) {
+    void begin(const Levels &levels, double reach, std::size_t most_kept, T *by_query, NearPairs *near) {
         finding_ = {};
-        by_query_ = by_query, near_ = near, levels_ = levels, reach_ = static_cast<T>(reach);
+        by_query_ = by_query, near_ = near, levels_ = levels, reach_ = static_cast<T>(reach), most_kept_ = most_kept;
         std::fill_n(by_key.data(), by_key.size(), T(0));
         wrong_.resize(std::size_t(GROUP) * p_->items());
     }
@@ -220,7 +220,7 @@ private:
     void other(int head, Item from, int row, Item target, T score) {
         const Item source = from + row;
         if (target >= p_->items() || std::binary_search(relations_->begin(source), relations_->end(source), target)) return;
-        if (keeps_) kept_.push_back({static_cast<std::uint32_t>(row), static_cast<std::uint32_t>(target)});
+        if (keeps_ && kept_.size() < most_kept_) kept_.push_back({static_cast<std::uint32_t>(row), static_cast<std::uint32_t>(target)});
         if (!(score > levels_.ceiling || score < levels_.floor)) return;
         if (score > levels_.threshold && !wrong_[std::size_t(row) * p_->items() + target]) {
             wrong_[std::size_t(row) * p_->items() + target] = true;
@@ -254,6 +254,7 @@ private:
     NearPairs *near_ = nullptr;  // of all groups
     Levels levels_{};
     T reach_ = 0;
+    std::size_t most_kept_ = 0;  // near pairs of a group; further ones are left out
     Finding finding_;
     bool keeps_ = false;
     std::vector<NearPairs::Pair> kept_;  // of the current sources

@@ -92,7 +92,7 @@ class Engine:
         needed = 4 * graph.items * (padded * (5 + threads) + 2 * heads * key_width + 2 * rows.shape[1])
         needed += 64 * heads * key_width * rows.shape[1]
         near_pairs = descent.near_pairs if descent.share < 1 else 0
-        needed += 8 * graph.items * near_pairs
+        needed += 64 * graph.items * near_pairs  # 16 of 4 bytes at most
         require_memory(needed, f"a fit of {in_heads(heads, key_width)} over {graph.items:,} items")
         fitting: PairFitting
         if engine == "torch":
@@ -111,7 +111,7 @@ class Engine:
         self._fitting.set_weights(*weights)
         steps, finding = 0, None
         for done, found in self._bursts(self.descent.rates(warm=warm), "separate", until_open=True):
-            stuck = finding is not None and done > self.descent.hold * self.descent.steps and _stuck(finding, found)
+            stuck = finding is not None and done > self.descent.judged_from and _stuck(finding, found)
             steps, finding = done, found
             if self._separated(found) or stuck or not math.isfinite(found.loss):
                 break

@@ -67,6 +67,15 @@ class Descent:
     def __post_init__(self) -> None:
         normalise_numbers(self, steps="fit_steps")
 
+    @property
+    def judged_from(self) -> float:
+        """From this step on, an attempt whose loss no longer falls ends.
+
+        Steps with near pairs have a high rate, at which the loss goes up and down until the rate has fallen by half.
+        """
+        part = (1 + self.hold) / 2 if self.near_pairs and self.share < 1 else self.hold
+        return part * self.steps
+
     def rates(self, *, warm: bool = False) -> list[float]:
         """The learning rate of every step. A warm start nearly fits already, so its rates are smaller.
 
