@@ -26,7 +26,7 @@ PROBLEM = Problem(permutation_graph(64, seed=0), gaussian(64, 16, seed=1))
 OPTIONS = FitOptions(seed=3, trials=14)
 
 
-@pytest.fixture(scope="module", params=[0, 3])
+@pytest.fixture(scope="module", params=[0, pytest.param(3, marks=pytest.mark.long)])
 def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
     """Workers whose death is reported at once (0), or whose tasks Dask itself sends to another worker (3)."""
     with (

@@ -51,6 +51,7 @@ def test_every_dimension_around_every_transition_is_decided(rows: list[dict[str,
         assert found[-1] >= high + 1
 
 
+@pytest.mark.long
 def test_stored_rows_can_be_decided_again(rows: list[dict[str, Any]]) -> None:
     for family in FAMILIES:
         for row in matching(rows, family=family, items=64, seed=1):

@@ -93,6 +93,7 @@ def test_unknown_pages_and_parts_are_refused() -> None:
         main(("head-count",), measure=True)
 
 
+@pytest.mark.long
 def test_a_missing_trial_of_the_paper_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names = [name for name in EXHIBITS if exhibit_named(name).collection in (CAPACITY, BEYOND)]
     rows, path = paper_rows(DATA / "paper.jsonl.gz"), tmp_path / "paper.jsonl.gz"

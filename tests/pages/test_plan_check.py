@@ -78,6 +78,7 @@ def test_the_last_check_is_that_of_the_present_advice() -> None:
         assert (row["heads"], row["key_width"]) == (advice.heads, advice.key_width)
 
 
+@pytest.mark.long
 def test_the_paper_rows_of_the_calibration_are_those_of_the_paper() -> None:
     assert paper_thresholds() == [row for row in read_rows("plan-heads") if row["source"] == "paper"]
 

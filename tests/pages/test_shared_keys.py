@@ -43,6 +43,7 @@ def test_the_prices_of_the_package_are_those_of_the_rows() -> None:
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sharing", [Sharing(4, 4), Sharing(4, 1), Sharing(4, 1, 2)], ids=str)
 def test_a_row_follows_from_its_seed(sharing: Sharing) -> None:
     """The same search gives the same widths, margins apart: another processor may round otherwise."""

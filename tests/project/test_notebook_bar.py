@@ -28,7 +28,7 @@ CELLS = (
     "found = mh.smallest(problem, options=few, time_limit=1.5)",
     "fitted = mh.fit(problem, heads=4, key_width=3, options=few)",  # too small: all attempts to their ends
     "capacity = mh.measure(task, heads=[1, 2, 4], seeds=2)",
-    "long = mh.Protocol(steps=400_000, stop_above=1.0)\n"
+    "long = mh.Protocol(steps=60_000, stop_above=1.0)\n"
     "run = mh.Run(task, heads=4, key_width=6, seed=0, protocol=long)\n"
     "outcome = mh.train(run)",
     "seen = []\nwatched = mh.train(run, progress=lambda run, state: seen.append(state.step))",  # no bar
@@ -63,7 +63,7 @@ def test_long_work_shows_a_bar_that_moves(tmp_path: Path) -> None:
     assert f" {found['trials']} trials, " in last["smallest"]
     assert "attempt 12" in last["fit"]
     assert f" {found['trained']} runs done" in last["measure"]
-    assert "step 400,000, score" in last["train"]
+    assert "step 60,000, score" in last["train"]
     every = [text for _, data in states for text in data.values()]
     every += [output.get("text", "") for cell in outputs for output in cell]
     assert not any("\x1b" in text for text in every)

@@ -66,7 +66,11 @@ def matches(pattern: list[str], output: list[str]) -> bool:
     return re.fullmatch("".join(lines), "".join(f"{line.rstrip()}\n" for line in output)) is not None
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize(
+    "page",
+    [PAGES[0], *(pytest.param(page, marks=pytest.mark.long) for page in PAGES[1:])],
+    ids=lambda page: str(page.relative_to(ROOT)),
+)
 def test_what_a_page_shows_is_what_happens(page: Path, tmp_path: Path) -> None:
     for step in shown(page.read_text()):
         exit_code, output = run(step.command, tmp_path)

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
 from support.notebooks import data_of, run_notebook
 
 from manyheads.tables import MOST_LINES
@@ -39,6 +40,7 @@ def test_the_index_has_every_tutorial() -> None:
         assert text.count("```{code-cell}") == len(CELL.findall(text)) > 5
 
 
+@pytest.mark.long
 def test_check_a_claim(tmp_path: Path) -> None:
     facts = {
         "slope": "f'slope {slope:.3f} ' in law.verdicts[0].measured",  # the slope by hand is that of the verdict
@@ -68,6 +70,7 @@ def test_check_a_claim(tmp_path: Path) -> None:
     assert found["proved"]
 
 
+@pytest.mark.long
 def test_certified_layer(tmp_path: Path) -> None:
     facts = {
         "sizes": "[graph.items, graph.relations]",
@@ -89,6 +92,7 @@ def test_certified_layer(tmp_path: Path) -> None:
     assert (tmp_path / "for-torch" / "attention.py").exists()
 
 
+@pytest.mark.long
 def test_choose_a_layer(tmp_path: Path) -> None:
     facts = {
         "held": "answer.verdict",  # at the widest embedding of the loop
