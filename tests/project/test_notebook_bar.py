@@ -28,6 +28,7 @@ CELLS = (
     "found = mh.smallest(problem, options=few, time_limit=1.5)",
     "fitted = mh.fit(problem, heads=4, key_width=3, options=few)",  # too small: all attempts to their ends
     "capacity = mh.measure(task, heads=[1, 2, 4], seeds=2)",
+    "bars.SHOW_AFTER = bars.EVERY = 0.005\n"  # a fast machine takes 0.15 s for this run
     "long = mh.Protocol(steps=60_000, stop_above=1.0)\n"
     "run = mh.Run(task, heads=4, key_width=6, seed=0, protocol=long)\n"
     "outcome = mh.train(run)",
