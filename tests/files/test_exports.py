@@ -133,6 +133,7 @@ def test_transformers_shares_keys(dtype: str, heads: int, key_heads: int, width:
         tmp_path / "out", attn_implementation="eager", dtype=getattr(torch, dtype), output_loading_info=True
     )
     assert isinstance(model, transformers.EuroBertModel)
+    assert model.config.mask_token_id < ITEMS  # else transformers warns that it is outside of the vocabulary
     assert not any(report[key] for key in ("missing_keys", "unexpected_keys", "mismatched_keys"))
     assert model.config.manyheads == {"rule": "softmax", "threshold": layer.threshold}
     keys = model.layers[0].self_attn.k_proj.weight

@@ -300,6 +300,7 @@ def _eurobert_files(layer: Layer, embedding: Float32[ndarray, "items d_model"]) 
         "rms_norm_eps": 4.0**half_exponent,
         "rope_parameters": {"rope_type": "linear", "rope_theta": 10_000.0, "factor": 2.0**200},
         **dict.fromkeys(("pad_token_id", "bos_token_id", "eos_token_id")),
+        "mask_token_id": 0,  # never used; EuroBERT takes no None here, and warns of its own default
         "dtype": str(dtype),
         "manyheads": {"rule": str(layer.rule), "threshold": layer.threshold},
     }
