@@ -128,6 +128,14 @@ def test_the_interval_of_a_share_is_wilsons(successes: int, count: int) -> None:
     np.testing.assert_allclose(Goal(exact=True).interval(made), (expected.low, expected.high), atol=1e-12)
 
 
+@pytest.mark.parametrize("share", [0.0, 1.0])
+def test_the_interval_of_a_share_has_the_share_in_it(share: float) -> None:
+    """A rounding error puts the lower end above 0 for some counts; a picture cannot draw a negative error bar."""
+    for count in range(1, 60):
+        low, high = Goal(exact=True).interval(point(2, 3, *[share] * count))
+        assert 0 <= low <= share <= high <= 1
+
+
 def test_the_interval_of_an_f1_stays_within_its_range() -> None:
     made = point(2, 3, 0.7, 1.0, 1.0)
     assert made.interval[1] > 1

@@ -194,7 +194,7 @@ def wilson_interval(share: float, count: int) -> tuple[float, float]:
     scale = 1 + z * z / count
     centre = (share + z * z / (2 * count)) / scale
     half = z * math.sqrt(share * (1 - share) / count + z * z / (4 * count * count)) / scale
-    return (max(0.0, centre - half), min(1.0, centre + half))
+    return (max(0.0, min(share, centre - half)), min(1.0, max(share, centre + half)))  # rounding errors cut off
 
 
 @cache  # slower than the rest of a point
