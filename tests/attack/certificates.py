@@ -28,7 +28,7 @@ import numpy as np
 
 from manyheads import Graph, Layer
 from manyheads.certificate import Certificate, certify, projection
-from manyheads.files.exports import pack_proof
+from manyheads.files import pack_proof
 from manyheads.problem.problem import Problem
 
 FAMILIES = ("pairwise", "softmax", "PyTorch", "proof")
