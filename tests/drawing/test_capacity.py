@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from matplotlib.collections import LineCollection
+from matplotlib.patches import Rectangle
 from support.pictures import coordinates, legend_labels
 
 from manyheads import permutation_graph, random_graph
@@ -38,6 +39,15 @@ def test_the_picture_has_a_line_a_head_count_and_every_threshold() -> None:
     # error bars for the points with all seeds only
     bars = [len(bar.get_segments()) for bar in axes.collections if isinstance(bar, LineCollection)]
     assert [count for count in bars if count] == [2]
+
+
+def test_a_range_without_an_upper_end_goes_on_to_the_last_budget() -> None:
+    """With the upper end at D_K* the picture would say more than the table, which has a question mark."""
+    uncertain = Point(1, 12, ((0, 0.98), (1, 1.0), (2, 1.0))), Point(1, 16, ((0, 0.9), (1, 0.95), (2, 0.99)))
+    (axes,) = draw_capacity(capacity(POINTS[0], *uncertain)).axes
+    assert {"95 % range, 12 to ?", "$D_K^*$ = 12 at 1 head"} < set(legend_labels(axes))
+    (span,) = [patch for patch in axes.patches if isinstance(patch, Rectangle)]
+    assert (span.get_x(), span.get_x() + span.get_width()) == (12, 16)
 
 
 def test_the_papers_law_of_a_given_graph_is_its_own() -> None:

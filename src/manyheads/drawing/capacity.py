@@ -72,9 +72,9 @@ def _threshold(axes: Axes, capacity: Capacity) -> None:
     found = capacity.threshold
     if found.key_budget is None:
         return
-    low, high = found.low or found.key_budget, found.high or found.key_budget
-    axes.axvspan(low, high, color=BLACK, alpha=0.08, linewidth=0, label=f"95 % range, {low} to {high}")
-    label = f"$D_K^*$ = {found.key_budget} at {found.heads} heads"
+    low, high = found.low or found.key_budget, found.high or max(point.key_budget for point in capacity.curve)
+    axes.axvspan(low, high, color=BLACK, alpha=0.08, linewidth=0, label=f"95 % range, {low} to {found.high or '?'}")
+    label = f"$D_K^*$ = {found.key_budget} at {_heads(found.heads or 0)}"
     axes.axvline(found.key_budget, color=BLACK, linewidth=1.2, label=label)
 
 
