@@ -13,8 +13,7 @@ from support.oracles import exact_head_scores, try_every_context
 
 from manyheads import Graph, Layer, Problem, certify
 from manyheads.certificate.projection import project
-from manyheads.files import read_layer, write_layer
-from manyheads.files.exports import pack_proof
+from manyheads.files import pack_proof, read_layer, write_layer
 
 CHECKER = Path(__file__).parents[2] / "tools" / "check_proof.py"
 SHAPES = [(4, 2), (3, 1), (6, 3)]

@@ -19,6 +19,7 @@ from rich.console import Console
 from support.commands import refused
 
 from manyheads import Run, Store, gaussian, permutation_graph, write_embedding, write_graph
+from manyheads.bounds import Shape
 from manyheads.capacity import Bracket, Goal, MeasureProgress, Point
 from manyheads.cli import main
 from manyheads.cli.render.progress import watch_line, watch_table, watching
@@ -78,14 +79,21 @@ def test_shared_keys_are_told_with_weights_and_cached_numbers(capsys: pytest.Cap
     assert facts["key_heads"] * 2 == facts["heads"]
     assert facts["query_budget"] == 2 * facts["key_budget"]
     assert facts["weights"] == facts["bits_per_weight"]["weights"] == 3 * 8 * facts["key_budget"]
-    assert f"{facts['weights']:,} weights; D_Q {facts['query_budget']}, D_K {facts['key_budget']} cached" in told
+    shape = Shape(d_model=8, **{name: facts[name] for name in ("heads", "key_width", "key_heads")})
+    assert facts["freedom"] == shape.all_freedom
+    cost = f"{facts['weights']:,} weights, {facts['freedom']:,} degrees of freedom; D_Q {facts['query_budget']}, D_K "
+    assert f"{cost}{facts['key_budget']} cached for each token" in " ".join(told.split())
     cached = facts["bits_per_weight"]["log2_graphs"] / (16 * facts["key_budget"])
     assert facts["bits_per_cached_number"] == pytest.approx(cached)
     row = next(line.split() for line in told.splitlines() if line.split()[:1] == [str(facts["heads"])])
     assert row[:4] == [str(facts[name]) for name in ("heads", "key_heads", "weights", "key_budget")]
     filters = ["--key-budget", str(facts["key_budget"]), "--key-heads", str(facts["key_heads"])]
     assert main(["results", *filters]) == 0
-    assert "keys" in capsys.readouterr().out.splitlines()[0].split()
+    heading, *listed = (line.split() for line in capsys.readouterr().out.splitlines())
+    assert heading[2:7] == ["graph", "rule", "heads", "keys", "d_k"]
+    numbers = [cells for cells in listed if len(cells) == len(heading)]
+    assert numbers
+    assert not any("…" in cell for cells in numbers for cell in (*cells[:2], *cells[3:-1]))  # words are cut, no number
     assert main(["results", *filters, "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)["results"]
     assert {(row["key_heads"], row["key_budget"]) for row in rows} == {(facts["key_heads"], facts["key_budget"])}
@@ -161,6 +169,7 @@ def test_every_kind_the_rules_exact_recovery_and_the_protocol(capsys: pytest.Cap
         (["--seeds", "0"], "--seeds is a whole number from 1"),
         (["--goal", "most"], "--goal is a target F1"),
         (["--goal", "1.5"], "at most 1"),
+        (["--rule", "sum"], "measured with the native engine, which trains max or softmax, not sum"),
         (["--goal", "exact", "--rule", "softmax"], "exact recovery is decided pair by pair"),
         (["--graph", "regular"], "'regular' is not of the form regular:ITEMS:DEGREE"),
         (["--graph", "permutaton:64"], "did you mean permutation:ITEMS?"),

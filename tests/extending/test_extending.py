@@ -19,6 +19,7 @@ from numpy import ndarray
 
 from manyheads import Graph, Layer, Problem, Protocol, Run, Task, certify, train
 from manyheads.cli import main
+from manyheads.files.exports import TORCH_RULES, write_export
 from manyheads.layer.rules import RULES, Rule, register_rule
 from manyheads.papers.exhibit import EXHIBITS, Exhibit, register_exhibit
 from manyheads.papers.verdict import judged
@@ -176,6 +177,16 @@ def test_a_rule_without_a_rounding_bound_is_not_certified_and_with_one_it_is() -
 
     register_rule(CertifiedMean())  # of one head, the mean is the sum
     assert certify(Layer(copy.query, copy.key, 0.5, "mean"), problem).verdict == "holds"
+
+
+def test_a_rule_that_the_exported_module_does_not_know_is_refused(tmp_path: Path) -> None:
+    """The module is copied to users. It would refuse the layer only when it is loaded."""
+    weights = np.ones((1, 4, 2))
+    with pytest.raises(ValueError, match="has the rules max, softmax, sum, logsumexp, not mean"):
+        write_export(tmp_path / "out", Layer(weights, weights, 0.0, "mean"), to="torch")
+    assert list(tmp_path.iterdir()) == []
+    module = (SOURCE / "files" / "standalone" / "attention.py").read_text()
+    assert f"not in {tuple(map(str, TORCH_RULES))}".replace("'", '"') in module
 
 
 def test_an_exhibit_goes_through_the_paper_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

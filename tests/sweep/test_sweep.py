@@ -109,6 +109,7 @@ def test_impossible_runs_are_all_named_before_anything_starts(tmp_path: Path) ->
         with pytest.raises(InputError, match="2 of 3 runs are impossible") as refused:
             sweep([TINY, *lost], store)
         assert all(run.id in str(refused.value) for run in lost)
+        assert str(refused.value).count("the native engine trains max and softmax") == 1  # a reason is said once
         assert store.records() == []
 
 

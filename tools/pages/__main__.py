@@ -11,9 +11,11 @@ import tyro
 from manyheads.cli import main as manyheads
 from tools.pages.catalogue import PAGES, PAPERS, Settings, add_trials, load, write
 
+NAMES_HELP = f"Pages by name: {', '.join(PAGES)}; {' and '.join(PAPERS)}, which the command `manyheads paper` writes."
+
 
 def main(
-    names: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="[NAME …]")] = (),
+    names: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="[NAME …]", help=NAMES_HELP)] = (),
     *,
     measure: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False,
     settings: Annotated[Settings, tyro.conf.OmitArgPrefixes] = Settings(),  # noqa: B008
@@ -21,9 +23,7 @@ def main(
     """Write docs/results/NAME.md and its pictures for each NAME, by default for every page.
 
     Args:
-        names: pages by name: bits-per-weight, block-scouting, capacity-floor, constructions, fit, incoherence,
-            one-head, plan-check, reliability, shared-keys; paper and head-count, which the command `manyheads paper`
-            writes.
+        names: the pages.
         measure: first make the rows that are missing, which may take minutes to hours; of the paper only those that
             need no training (all others: `manyheads paper`).
         settings: how rows are measured.

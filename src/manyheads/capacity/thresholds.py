@@ -14,7 +14,7 @@ from numpy import ndarray
 from scipy.special import ndtri, stdtr, stdtrit
 
 from manyheads.errors import InputError
-from manyheads.layer.rules import Rule
+from manyheads.layer.rules import RULES, Rule
 from manyheads.training.task import Task
 
 CONFIDENCE = 0.95
@@ -86,10 +86,14 @@ class Goal:
             rule: The rule that joins the heads.
 
         Raises:
-            InputError: The task is the value channel, or the goal is exact and the rule decides no single pair.
+            InputError: The task is the value channel, the native engine does not train the rule, or the goal is exact
+                and the rule decides no single pair.
         """
         if task.objective == "values":
             raise InputError("the value channel has a squared error and no F1: capacities are measured for edges only")
+        if rule.kernel is None:
+            trained = " or ".join(name for name, one in RULES.items() if one.kernel is not None)
+            raise InputError(f"a capacity is measured with the native engine, which trains {trained}, not {rule}")
         if self.exact and not (rule.context_blind and rule.has_rounding_bound):
             raise InputError(f"exact recovery is decided pair by pair, which the rule {rule} does not allow")
 

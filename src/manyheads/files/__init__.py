@@ -3,9 +3,9 @@
 from manyheads.files.atomic_files import check_writable, write_together
 from manyheads.files.embedding_files import pack_embedding, read_embedding, read_labels, write_embedding
 from manyheads.files.exclusion_files import ExclusionFile, read_exclusion, write_exclusion
-from manyheads.files.exports import check_directory, export_precision, pack_proof, write_export
+from manyheads.files.exports import check_directory, export_precision, write_export
 from manyheads.files.graph_files import pack_graph, read_graph, write_graph
-from manyheads.files.layer_files import pack_layer, read_layer, read_provenance, write_layer
+from manyheads.files.layer_files import pack_layer, pack_proof, read_layer, read_provenance, write_layer
 
 __all__ = [
     "ExclusionFile",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import math
 import os
@@ -17,18 +16,17 @@ import safetensors.numpy
 from jaxtyping import Float, Float32
 from numpy import ndarray
 
-from manyheads.certificate import Certificate
 from manyheads.errors import InputError
 from manyheads.files.atomic_files import check_writable, new_directory, write_together
 from manyheads.files.door import reason
 from manyheads.files.layer_files import pack_layer
 from manyheads.layer.layer import Layer
-from manyheads.layer.rules import SOFTMAX
-from manyheads.problem.problem import Problem
+from manyheads.layer.rules import LOGSUMEXP, MAX, SOFTMAX, SUM
 
 Library = Literal["torch", "transformers", "transformer-lens"]
 LIBRARIES: tuple[Library, ...] = get_args(Library)
 STANDALONE = Path(__file__).parent / "standalone"
+TORCH_RULES = (MAX, SOFTMAX, SUM, LOGSUMEXP)  # of standalone/attention.py
 T5_BLOCK = "encoder.block.0.layer"
 T5_BUCKETS = 32  # the number of buckets of relative positions in T5
 TORCH_FORMAT = {"format": "pt"}  # transformers refuses a safetensors file without this
@@ -82,6 +80,9 @@ def write_export(
     dtype = np.dtype(precision or export_precision(layer))
     layer = replace(layer, query=layer.query.astype(dtype), key=layer.key.astype(dtype))
     if to == "torch":
+        if layer.rule not in TORCH_RULES:
+            known = ", ".join(map(str, TORCH_RULES))
+            raise InputError(f"an export to torch has the rules {known}, not {layer.rule}: choose transformer-lens")
         files = {
             "attention.py": (STANDALONE / "attention.py").read_bytes(),
             "layer.safetensors": pack_layer(layer, provenance=provenance, embedding=embedding),
@@ -99,39 +100,6 @@ def write_export(
         return _write_directory(directory, made(layer, embedding), force=force)
     hooked = {"hooked.py": (STANDALONE / "hooked.py").read_bytes()}
     return _write_directory(directory, hooked | _lens_files(layer, embedding), force=force)
-
-
-def pack_proof(layer: Layer, problem: Problem, certificate: Certificate) -> bytes:
-    """The bytes of a portable proof: an .npz file with what tools/check_proof.py needs to check the certificate again.
-
-    Args:
-        layer: The layer.
-        problem: The graph and the embedding.
-        certificate: Their certificate.
-
-    Returns:
-        The content of the file.
-
-    Raises:
-        InputError: The certificate does not hold.
-    """
-    if not certificate.holds:
-        raise InputError(f"a proof needs a certificate that holds: this one is {certificate.verdict}")
-    packed = io.BytesIO()
-    np.savez(
-        packed,
-        format=np.array("manyheads proof 1"),
-        rule=np.array(str(layer.rule)),
-        threshold=np.array(layer.threshold),
-        query=layer.query,
-        key=layer.key,
-        embedding=problem.rows,
-        sources=problem.graph.sources,
-        targets=problem.graph.targets,
-        context_lengths=np.array(certificate.context_lengths or (), dtype=np.int64),
-        claims=np.array(str(certificate.record()["proved"]).split(", ")),
-    )
-    return packed.getvalue()
 
 
 def export_precision(layer: Layer) -> str:

@@ -1,18 +1,24 @@
-"""Layers and blocks in files: safetensors with the weights, the rule or the run, the threshold and the provenance."""
+"""Layers and blocks in files: safetensors with the weights, the rule or the run, the threshold and the provenance.
+
+A portable proof is a layer with its problem, in an .npz file.
+"""
 
 from __future__ import annotations
 
 import importlib.metadata
+import io
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import numpy as np
 from jaxtyping import Float32
 from numpy import ndarray
 
 from manyheads.block.block_data import table_of
 from manyheads.block.block_run import BlockRun
+from manyheads.certificate import Certificate
 from manyheads.errors import InputError, path_of, require_type
 from manyheads.files.atomic_files import write_whole
 from manyheads.files.door import memory_limit, parse_json
@@ -20,6 +26,7 @@ from manyheads.files.safetensors_files import TensorFile, pack_tensors, read_ten
 from manyheads.layer.layer import Layer
 from manyheads.layer.layer_record import LayerRecord
 from manyheads.layer.rules import RULES
+from manyheads.problem.problem import Problem
 
 LAYER_FORMAT, BLOCK_FORMAT = "manyheads layer", "manyheads block"
 VERSION = 1
@@ -108,6 +115,39 @@ def read_layer(path: str | Path) -> Layer:
         return Layer(query, key, threshold, rule, _labels(file), _record(file))
     except (ValueError, OverflowError) as error:  # a correct checksum does not mean that the content makes sense
         raise InputError(f"{path} holds no sound layer: {error}") from error
+
+
+def pack_proof(layer: Layer, problem: Problem, certificate: Certificate) -> bytes:
+    """The bytes of a portable proof: an .npz file with what tools/check_proof.py needs to check the certificate again.
+
+    Args:
+        layer: The layer.
+        problem: The graph and the embedding.
+        certificate: Their certificate.
+
+    Returns:
+        The content of the file.
+
+    Raises:
+        InputError: The certificate does not hold.
+    """
+    if not certificate.holds:
+        raise InputError(f"a proof needs a certificate that holds: this one is {certificate.verdict}")
+    packed = io.BytesIO()
+    np.savez(
+        packed,
+        format=np.array("manyheads proof 1"),
+        rule=np.array(str(layer.rule)),
+        threshold=np.array(layer.threshold),
+        query=layer.query,
+        key=layer.key,
+        embedding=problem.rows,
+        sources=problem.graph.sources,
+        targets=problem.graph.targets,
+        context_lengths=np.array(certificate.context_lengths or (), dtype=np.int64),
+        claims=np.array(str(certificate.record()["proved"]).split(", ")),
+    )
+    return packed.getvalue()
 
 
 def _labels(file: TensorFile) -> list[str] | None:

@@ -99,9 +99,13 @@ def sweep(
 
 
 def _refuse_impossible(runs: Sequence[Storable], trainer: Trainer) -> None:
-    reasons = [f"{run.id}: {reason}" for run in runs if (reason := trainer.refusal(run)) is not None]
-    if reasons:
-        raise InputError(f"{len(reasons)} of {len(runs)} runs are impossible: {'; '.join(reasons)}")
+    refused: dict[str, list[str]] = {}
+    for run in runs:
+        if (reason := trainer.refusal(run)) is not None:
+            refused.setdefault(reason, []).append(run.id)
+    if refused:
+        reasons = "; ".join(f"{reason} (runs {', '.join(ids)})" for reason, ids in refused.items())
+        raise InputError(f"{sum(map(len, refused.values()))} of {len(runs)} runs are impossible: {reasons}")
 
 
 class _Sweep:
