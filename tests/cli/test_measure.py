@@ -79,7 +79,8 @@ def test_shared_keys_are_told_with_weights_and_cached_numbers(capsys: pytest.Cap
     assert facts["key_heads"] * 2 == facts["heads"]
     assert facts["query_budget"] == 2 * facts["key_budget"]
     assert facts["weights"] == facts["bits_per_weight"]["weights"] == 3 * 8 * facts["key_budget"]
-    shape = Shape(d_model=8, **{name: facts[name] for name in ("heads", "key_width", "key_heads")})
+    width = facts["key_budget"] // facts["key_heads"]
+    shape = Shape(d_model=8, heads=facts["heads"], key_width=width, key_heads=facts["key_heads"])
     assert facts["freedom"] == shape.all_freedom
     cost = f"{facts['weights']:,} weights, {facts['freedom']:,} degrees of freedom; D_Q {facts['query_budget']}, D_K "
     assert f"{cost}{facts['key_budget']} cached for each token" in " ".join(told.split())

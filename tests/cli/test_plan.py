@@ -112,6 +112,24 @@ def test_a_plan_in_bits_per_weight(capsys: pytest.CaptureFixture[str]) -> None:
     assert needed["bits_per_weight"]["family"] == "permutations of 64 items"
 
 
+def test_a_plan_with_shared_keys_has_its_own_cost_and_bits(capsys: pytest.CaptureFixture[str]) -> None:
+    words = [*BUDGET, "--heads", "4", "--key-heads", "2"]
+    facts = told(words, capsys)
+    shape, bits = Shape(**facts["grouped"]), facts["bits_per_weight"]["log2_graphs"]
+    assert (shape.heads, shape.key_heads) == (4, 2)
+    assert main(words) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    for part in (
+        f"4 heads of width {shape.key_width} that share 2 key heads, D_Q {shape.query_budget}, D_K {shape.key_budget};",
+        "measured layers needed 0.76 to 1.06 times these weights",
+        f"{shape.parameters} weights, {shape.all_freedom} degrees of freedom, {shape.key_budget} numbers to cache",
+        f"{bits / (6 * shape.key_width * 16):.3g} bits per weight, {bits / (64 * 2 * shape.key_width):.3g} bits per c",
+    ):
+        assert part in shown
+    # without --heads, the plan takes the next number of heads that the key heads divide
+    assert told([*BUDGET, "--key-heads", "3"], capsys)["grouped"]["heads"] % 3 == 0
+
+
 def test_words_of_a_kind_say_the_sizes(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["plan", "budget", "--graph", "regular:64:3", "--embedding", "gaussian:24"]
     facts = told(words, capsys)
@@ -231,6 +249,7 @@ SENTENCES = [
     ("budget 64 --bits nan", "--bits is a number from 0.01 to 1,024"),
     ("budget 64 --seeds 0", "--seeds is a whole number from 1"),
     ("budget 64 --tensor x", "give --embedding"),
+    ("budget 64 --heads 8 --key-heads 3", "8 heads cannot share 3 key heads evenly: the number of key heads divides"),
     ("budget 64 --heads 0", "--heads is a whole number from 1"),
     ("budget 64 --heads 1", "1 head is too few for these relations in d_model 16: give 2 heads or more"),
     ("budget 64 --key-budget 4", "plan budget has no option --key-budget"),

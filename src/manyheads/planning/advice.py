@@ -78,7 +78,8 @@ def plan(
             and a note says so.
         bits: Bits in a weight, for the impossible key budget.
         multiple: Plan also with key widths that are multiples of this.
-        key_heads: Plan also with this number of key heads, shared by equal groups of query heads.
+        key_heads: Plan also with this number of key heads, shared by equal groups of query heads. It divides heads, if
+            these are given; else the plan with shared keys takes the next number of heads that it divides.
         embedding: Rows to check against the conditions of the proofs; None assumes that the rows meet them.
 
     Returns:
@@ -151,7 +152,7 @@ def plan(
         recommended=best,
         reason=_reason(d_model, best, widths, heads),
         friendly=friendly,
-        grouped=None if key_heads is None else _grouped(items, relations, d_model, best, widths, key_heads),
+        grouped=None if key_heads is None else _grouped(sizes, best, widths, key_heads, heads),
         alternatives=tuple(alternatives(best, widths, d_model=d_model, heads=heads, key_budget=wanted)),
         notes=tuple(notes),
     )
@@ -183,11 +184,10 @@ def _is_permutation(items: int, relations: int, max_degree: int | None, permutat
     return possible if permutation is None else permutation
 
 
-def _grouped(items: int, relations: int, d_model: int, best: Split, widths: KeyWidths, key_heads: int) -> Shape:
+def _grouped(sizes: dict[str, int], best: Split, widths: KeyWidths, key_heads: int, given: int | None) -> Shape:
     """The shape with these key heads whose key width exceeds the law by the same factor as that of separate heads."""
-    heads = math.ceil(best.heads / key_heads) * key_heads
-    sizes = {"items": items, "relations": relations, "d_model": d_model, "heads": heads}
-    own, shared = freedom_key_width(**sizes), freedom_key_width(**sizes, key_heads=key_heads)
+    d_model, heads = sizes["d_model"], given or math.ceil(best.heads / key_heads) * key_heads
+    own, shared = (freedom_key_width(**sizes, heads=heads, key_heads=groups) for groups in (None, key_heads))
     if shared is None or own is None:
         raise InputError(f"{key_heads} key heads are too few: {heads} heads over them have too little freedom")
     separate = split(widths, d_model=d_model, heads=heads) if heads != best.heads else best

@@ -21,8 +21,8 @@ class Run(Identified):
     Attributes:
         task: The family of problems.
         heads: h, the number of heads.
-        key_heads: g, the number of key heads that the heads share in equal groups; g divides h. None: as many as heads,
-            and the number of heads becomes None, so that equal runs are equal.
+        key_heads: g, the number of key heads that the heads share in equal groups; g divides h. None: as many as heads.
+            A number equal to heads becomes None, so that equal runs are equal.
         key_width: d_k, the width of each head.
         seed: Decides the first weights.
         problem_seed: Decides the graph, the embedding and the contexts; None: the seed.

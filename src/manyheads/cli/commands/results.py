@@ -197,7 +197,8 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> RenderableType:
     short = {"key_width": "d_k", "key_heads": "keys"}
     for name in (*listed, "bits", "F1", "errors", "steps", "status"):
         justify: JustifyMethod = "left" if name in ("graph", "rule", "status") else "right"
-        table.add_column(short.get(name, name), justify=justify, no_wrap=True)
+        # a narrow terminal cuts words short, never numbers
+        table.add_column(short.get(name, name), justify=justify, no_wrap=name not in ("graph", "status"))
     for row in rows:
         f1, bits = row.get("micro_f1"), row.get("bits_per_weight")
         cells = [None if bits is None else f"{bits:.2f}", None if f1 is None else f"{f1:.4f}"]

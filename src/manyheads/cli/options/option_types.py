@@ -57,7 +57,6 @@ Tensor = Annotated[
         help_behavior_hint=NO_DEFAULT,
     ),
 ]
-EmbeddingFile = Annotated[Path | None, _argument(metavar="FILE", help_behavior_hint=NO_DEFAULT)]
 LayerFile = Annotated[
     tyro.conf.Positional[Path],
     _argument(metavar="LAYER", help="The layer, a .safetensors file that manyheads wrote."),

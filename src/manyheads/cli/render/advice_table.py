@@ -40,13 +40,13 @@ def shown_plan(advice: Plan, context_length: int) -> list[RenderableType]:
         ("recommended", f"{in_heads(best.heads, best.key_width)}, D_K {best.key_budget}: {advice.reason}"),
         *(("or", alternative(one)) for one in advice.alternatives),
         *_friendly(advice),
-        *_grouped(advice),
         (
             "cost",
             f"{weights:,} weights, {products:,} multiply-adds for {context_length} items, "
             f"D_Q + D_K {2 * best.key_budget}",
         ),
         ("bits per weight", str(advice.bits_per_weight)),
+        *_grouped(advice),
     ]
     return [pairs_table(rows), *shown_notes(advice.notes)]
 
@@ -168,7 +168,7 @@ def shown_comparison(comparison: Comparison) -> list[RenderableType]:
     table = Table(box=None, padding=(0, 2, 0, 0))
     table.add_column("")
     for name in (*comparison.names, "second / first"):
-        table.add_column(shown_text(name), justify="right", overflow="fold")
+        table.add_column(shown_text(name).replace(",", ", "), justify="right", overflow="fold")
     table.add_row("shape", *(shape.words() for shape in comparison.shapes), "")
     table.add_row("d_model", *(f"{shape.d_model:,}" for shape in comparison.shapes), "")
     for label, name in COSTS.items():
@@ -315,21 +315,24 @@ def _guaranteed(advice: Plan) -> str:
 
 def _friendly(advice: Plan) -> list[tuple[str, str]]:
     """The split into key widths that are multiples of the number given, and its price."""
-    if advice.friendly is None or advice.price is None:
-        return []
     friendly = advice.friendly
+    if friendly is None:
+        return []
     shape = f"{in_heads(friendly.heads, friendly.key_width)}, D_K {friendly.key_budget}"
     return [("friendly", f"{shape}: {advice.price:+.0%}")]
 
 
 def _grouped(advice: Plan) -> list[tuple[str, str]]:
-    """The layer with shared key heads."""
+    """The layer with shared key heads, its cost, and the bits that its weights and its cache hold."""
     if advice.grouped is None:
         return []
     shape = advice.grouped
-    sides = f"D_Q {shape.query_budget}, D_K {shape.key_budget} to cache for each token, {shape.parameters:,} weights"
-    low, _, high = sharing_price(shape)
-    return [("grouped", f"{shape.words()}: {sides}; measured prices {low:.2f} to {high:.2f} times these weights")]
+    weights, cached, (low, _, high) = shape.parameters, shape.key_budget, sharing_price(shape)
+    words = f"{shape.words()}, D_Q {shape.query_budget}, D_K {cached}; measured layers needed {low:.2f} to {high:.2f}"
+    cost = f"{weights:,} weights, {shape.all_freedom:,} degrees of freedom, {cached} numbers to cache for each token"
+    bits = advice.bits_per_weight.log2_graphs
+    held = f"{bits / weights:.3g} bits per weight, {bits / advice.items / cached:.3g} bits per cached number"
+    return [("shared keys", f"{words} times these weights"), ("", cost), ("", held)]
 
 
 def _fewer(one: FewerHeads) -> str:

@@ -112,6 +112,7 @@ def _sharing_facts(capacity: Capacity) -> dict[str, object]:
         "sharing": str(capacity.key_heads),
         "query_budget": shape and shape.query_budget,
         "weights": shape and shape.parameters,
+        "freedom": shape and shape.all_freedom,
         "bits_per_cached_number": capacity.bits_per_cached_number,
     }
 
@@ -122,7 +123,8 @@ def _sharing_rows(capacity: Capacity) -> list[tuple[str, str]]:
     shape, asked = capacity.shape, ("key heads", f"{capacity.key_heads}; the smallest layer has the fewest weights")
     if shape is None:
         return [asked]
-    numbers = f"{shape.parameters:,} weights; D_Q {shape.query_budget}, D_K {shape.key_budget} cached for each token"
+    numbers = f"{shape.parameters:,} weights, {shape.all_freedom:,} degrees of freedom; D_Q {shape.query_budget}, D_K "
+    numbers += f"{shape.key_budget} cached for each token"
     cached = f"{capacity.bits_per_cached_number:.3g} in the {shape.key_budget} numbers of every item"
     return [asked, ("smallest", numbers), ("bits per cached number", cached)]
 
@@ -151,11 +153,8 @@ def _by_heads(capacity: Capacity) -> Table:
         line = [point for point in capacity.curve if point.heads == heads]
         cells = _cells(capacity, line)
         if shared:
-            width = int(cells[1] or 0)
-            weights = (
-                f"{round(2 * line[0].size / line[0].key_width) * width * capacity.task.d_model:,}" if width else ""
-            )
-            cells = (str(line[0].groups), weights, *cells)
+            weights = (heads + line[0].groups) * int(cells[1] or 0) * capacity.task.d_model
+            cells = (str(line[0].groups), f"{weights:,}" if weights else "", *cells)
         table.add_row(str(heads), *cells)
     return table
 
