@@ -252,7 +252,8 @@ def shown_audit(report: Audit) -> list[RenderableType]:
     """A model's shape, the laws, and what they say of its split and of shared keys."""
     model, shape = report.architecture, report.architecture.shape
     best = in_heads(report.best_heads, shape.query_budget // report.best_heads)
-    held = f"{report.by_best_split / max(1, report.by_freedom):.2f} times as many"
+    held = f"{report.by_best_split / max(1, report.without_sharing):.2f} times as many"
+    held += ", both with own keys" if shape.is_shared else ""
     near = "near the best by the law" if report.is_near_best else "not the best by the law"
     rows = [
         ("layers", f"{model.layers}, all alike"),
@@ -265,7 +266,7 @@ def shown_audit(report: Audit) -> list[RenderableType]:
         ),
         ("paper's law", f"{report.by_paper:,} relations"),
         ("bits per weight", f"{report.bits_per_weight}, by the degrees-of-freedom law"),
-        ("split", f"{near}: {best}, each with its own keys, would hold {held}"),
+        ("split", f"{near}: {best} would hold {held}"),
     ]
     rows += cost_rows(shape, report.cost)
     if model.position_width:
