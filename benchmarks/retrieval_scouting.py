@@ -2,9 +2,9 @@
 
 python benchmarks/retrieval_scouting.py            some minutes on two cores; retrieval-scouting.db keeps every run
 
-Every setting makes as many steps. The one with the lowest geometric mean NMSE over the seeds, in one layer and in two,
-is the one to take, whatever it does to fewer heads, which is not looked at: the choice is made by how well the task is
-solved and not by the effect that is claimed. What was tried before it, batches among it, is in LOG.md.
+Every setting makes as many steps. The best setting has the lowest geometric mean NMSE over the seeds, in one layer and
+in two. Runs with fewer heads are not made: the choice must not depend on the effect that the paper claims. Earlier
+trials, e.g. of batches, are in docs/lab-notes/retrieval.md.
 """
 
 from __future__ import annotations

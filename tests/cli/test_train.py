@@ -18,8 +18,17 @@ from manyheads.cli import main
 from manyheads.cli.commands.train import check_line
 from manyheads.cli.option_errors import command_options
 from manyheads.cli.options.protocol_options import TrainingOptions
-from manyheads.files import read_embedding, read_graph, read_layer, read_provenance
+from manyheads.files import (
+    read_embedding,
+    read_graph,
+    read_layer,
+    read_provenance,
+    write_embedding,
+    write_graph,
+)
+from manyheads.layer.rules import MAX, SOFTMAX
 from manyheads.problem.embedding import Embedding
+from manyheads.sweep import Store
 from manyheads.training import Check, Protocol, Run, Task, train
 
 TASK = Task("permutation:32", "gaussian:16")
@@ -45,6 +54,45 @@ FILES = ["-o", "layer.safetensors", "--save-graph", "graph.csv", "--save-embeddi
 def _in_a_new_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
+
+
+@pytest.mark.parametrize("given", [False, True], ids=["drawn", "from files"])
+@pytest.mark.parametrize(
+    "constants",
+    [[], ["--context-length", "8", "--target-rate", "0.25", "--learning-rate", "0.003", "--rule", "softmax"]],
+    ids=["the paper's", "others"],
+)
+def test_train_measure_and_the_library_name_one_run(
+    given: bool, constants: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A run that one command has stored is not trained again by another one."""
+    task = ["--graph", "permutation:16", "--embedding", "gaussian:8"]
+    problem = Task("permutation:16", "gaussian:8").draw(7)
+    if given:
+        write_graph("given.csv", problem.graph)
+        write_embedding("rows.npy", problem.rows)
+        task = ["--graph", "given.csv", "--embedding", "rows.npy"]
+    same = [*task, *constants, "--steps", "100", "--validate-every", "100", "--json"]
+    main(["measure", *same, "--heads", "2", "--seeds", "1", "--max-runs", "1"])
+    with Store.read(Path("manyheads.db")) as store:
+        (record,) = store.records()
+    capsys.readouterr()
+    heads, key_width = 2, int(str(record.run["key_width"]))
+    assert record.run["heads"] == heads
+    main(["train", *same, "--heads", str(heads), "--key-width", str(key_width)])
+    run = json.loads(capsys.readouterr().out)["run"]
+    assert (run["id"], run["graph"]) == (record.id, record.run["graph"])
+    whole = Task(problem.graph, problem.rows) if given else Task("permutation:16", "gaussian:8")
+    paper = Protocol(steps=100, validate_every=100)
+    library = Run(
+        replace(whole, context=8, target_rate=0.25) if constants else whole,
+        heads=2,
+        key_width=key_width,
+        seed=0,
+        rule=SOFTMAX if constants else MAX,
+        protocol=replace(paper, learning_rate=0.003) if constants else paper,
+    )
+    assert library.id == record.id
 
 
 def test_the_run_is_the_librarys(capsys: pytest.CaptureFixture[str]) -> None:

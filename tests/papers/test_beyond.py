@@ -88,7 +88,7 @@ def test_the_law_is_compared_over_the_same_head_counts(rows: Rows) -> None:
         assert one.predicted == math.prod(split)
         assert one.ratio == one.measured / math.prod(split)
     every = next(one for one in found if "every" in one.kind and one.panel == Panel(64, 16))
-    assert (every.measured, every.predicted) == (18, 15)  # the check value of laws.md
+    assert (every.measured, every.predicted) == (18, 15)  # the check value of docs/reference/laws.md
 
 
 def test_regular_graphs_are_compared_too() -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from manyheads import InputError, star_graph
 from manyheads.bounds import paper_key_budget
 from manyheads.planning import Split, plan
+from manyheads.planning.prediction import CALIBRATED
 from manyheads.problem.graph_kinds import PERMUTATION_SLOPE, RELATION_SLOPE
 
 
@@ -121,6 +122,14 @@ def test_a_note_says_where_a_permutation_was_assumed() -> None:
 def test_the_note_on_extrapolation_has_the_ranges_of_the_calibration(monkeypatch: pytest.MonkeyPatch) -> None:
     notes = plan(items=1000, relations=2000, d_model=64).notes
     assert any("calibrated on m 32–512, d_model 12–96, degrees 1–4, contexts of 16 items" in note for note in notes)
+    monkeypatch.setitem(CALIBRATED, "items", (40, 600))  # the one place of the ranges
+    notes = plan(items=1000, relations=2000, d_model=64).notes
+    assert any("calibrated on m 40–600, d_model 12–96" in note for note in notes)
+    assert plan(items=36, relations=72, d_model=16).predicted.is_extrapolated
+    monkeypatch.setitem(CALIBRATED, "items", (32, 1000))
+    advice = plan(items=1000, relations=2000, d_model=64)
+    assert not advice.predicted.is_extrapolated
+    assert not any("calibrated" in note for note in advice.notes)
 
 
 def test_softmax_needs_more_and_a_context_length() -> None:

@@ -4,7 +4,8 @@ A line that begins with `$ ` is a command (a trailing backslash continues it); t
 what it prints. `…` in such a line stands for what varies, a line of `…` alone for any number of lines. A command exits
 with 0; the last of a block that opens with ```console exit=N exits with N. Commands not to be run are in ```sh blocks.
 
-`python tests/test_readme.py` writes what the commands print now into the pages, where that differs from what they show.
+`python tests/project/test_readme.py` writes what the commands print now into the pages, where that differs from what
+they show.
 """
 
 from __future__ import annotations

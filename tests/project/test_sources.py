@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from manyheads import construct, fitting
+from manyheads.bounds.laws import HEADS_INTERCEPT, HEADS_SLOPE
 from manyheads.construct.incoherent_rows import DEFAULT_CONSTANTS
 from manyheads.construct.one_hot_items import QUARTER
 from manyheads.fitting.options import RESTARTS, THREADS, Descent
@@ -27,9 +28,12 @@ MODULES = sorted(path for path in PACKAGE.rglob("*.py") if STANDALONE not in pat
 TOOLS = sorted(path for folder in ("tools", "benchmarks", "examples") for path in (ROOT / folder).rglob("*.py"))
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
 NATIVE = sorted(path for end in ("*.cpp", "*.hpp") for path in (ROOT / "native").rglob(end))
+WRITTEN = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "tools").rglob("*.md")]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+SEARCHES = ("capacity/search.py", "fitting/shape_search.py", "fitting/shapes.py", "fitting/trial_order.py")
 FOLDERS = "docs|src|native|tests|tools|benchmarks|examples"
 NAMED_FILE = re.compile(rf"\b((?:{FOLDERS})/(?![\w/]*NAME)[\w/.-]*\w\.(?:md|py|hpp|cpp|csv|toml|sh))\b")
+NAMED_PAGE = re.compile(r"(?:^|[ (])([A-Za-z-]+\.md)(?:[,.:;) ]|$)", re.MULTILINE)  # without its folder
 LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)(?:#[^)]*)?\)")
 
 
@@ -50,14 +54,62 @@ def constants(path: Path) -> Iterator[ast.Constant]:
     yield from (node for node in ast.walk(tree) if isinstance(node, ast.Constant) and node not in without)
 
 
-def test_the_papers_slopes_are_typed_once() -> None:
+@pytest.mark.parametrize(
+    ("numbers", "home"),
+    [
+        ((PERMUTATION_SLOPE, RELATION_SLOPE), "src/manyheads/problem/graph_kinds.py"),
+        ((HEADS_SLOPE, -HEADS_INTERCEPT), "src/manyheads/bounds/laws.py"),
+    ],
+)
+def test_the_papers_laws_are_typed_once(numbers: tuple[float, float], home: str) -> None:
     places = [
         f"{name(path)}:{node.lineno}"
         for path in (*MODULES, *TOOLS)
         for node in constants(path)
-        if isinstance(node.value, float) and node.value in (PERMUTATION_SLOPE, RELATION_SLOPE)
+        if isinstance(node.value, float) and node.value in numbers
     ]
-    assert [place.partition(":")[0] for place in places] == ["src/manyheads/problem/graph_kinds.py"] * 2, places
+    assert [place.partition(":")[0] for place in places] == [home] * 2, places
+
+
+@pytest.mark.parametrize("path", SEARCHES)
+def test_a_search_has_no_bare_number(path: str) -> None:
+    """A factor that decides which shape is tried next has a name and a comment at the head of its module."""
+    plain = (0.0, 0.5, 1.0, 2.0)
+    functions = [
+        node for node in ast.walk(ast.parse((PACKAGE / path).read_text())) if isinstance(node, ast.FunctionDef)
+    ]
+    bare = [
+        f"{path}:{node.lineno}: {node.value}"
+        for function in functions
+        for statement in function.body
+        for node in ast.walk(statement)
+        if isinstance(node, ast.Constant) and isinstance(node.value, float) and node.value not in plain
+    ]
+    assert functions
+    assert bare == []
+
+
+def test_an_inner_room_is_used_by_its_own_room_alone() -> None:
+    """What several rooms share stands in a room itself, e.g. batches of runs in training, not in training/reference."""
+    for inner in ("training.reference", "certificate.softmax"):
+        room = PACKAGE / inner.partition(".")[0]
+        users = [path for path in MODULES if f"manyheads.{inner}" in path.read_text()]
+        assert users
+        assert [name(path) for path in users if not path.is_relative_to(room)] == []
+
+
+def test_the_projects_papers_have_one_version_and_name_modules_that_exist() -> None:
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        project = tomllib.load(file)
+    (version,) = re.findall(r"^version: (.+)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)
+    assert version == project["project"]["version"]
+    contracts = project["tool"]["importlinter"]["contracts"]
+    ignored = [module for contract in contracts for module in contract["exhaustive_ignores"]]
+    overrides = [module for override in project["tool"]["mypy"]["overrides"] for module in override["module"]]
+    own = [module.replace(".", "/") for module in overrides if module.startswith(("tools", "tests", "benchmarks"))]
+    paths = [*(f"src/manyheads/{module}" for module in ignored), *own]
+    assert len(paths) >= 2
+    assert [path for path in paths if not (ROOT / f"{path}.py").exists() and not (ROOT / path).is_dir()] == []
 
 
 def test_the_defaults_that_a_help_text_names_are_those_of_the_code() -> None:
@@ -81,9 +133,11 @@ def test_the_defaults_that_a_help_text_names_are_those_of_the_code() -> None:
     assert found == defaults
 
 
-@pytest.mark.parametrize("path", [*MODULES, *TOOLS, *NATIVE], ids=name)
+@pytest.mark.parametrize("path", [*MODULES, *TOOLS, *NATIVE, *TESTS], ids=name)
 def test_the_files_that_a_source_names_exist(path: Path) -> None:
-    assert [found for found in NAMED_FILE.findall(path.read_text()) if not (ROOT / found).exists()] == []
+    text = path.read_text()
+    assert [found for found in NAMED_FILE.findall(text) if not (ROOT / found).exists()] == []
+    assert set(NAMED_PAGE.findall(text)) - {page.name for page in WRITTEN} == set()
 
 
 def test_every_module_is_used_by_the_package() -> None:

@@ -167,7 +167,7 @@ def test_frequencies_match_a_direct_simulation(case: str, statistic: Callable[[A
 
 
 def test_the_literal_reading_has_the_positive_rate_of_the_notes() -> None:
-    """claims.md: 0.26 relations a source at m = 512 if read literally, 0.41 if targets were protected."""
+    """docs/reference/claims.md: 0.26 relations a source at m = 512 if read literally, 0.41 if protected."""
     graph = permutation_graph(512, seed=0)
     drawn = problem(graph).contexts(Stream.TRAIN, 0, 20_000)
     rate = (graph.targets[drawn][:, :, None] == drawn[:, None, :]).any(axis=2).mean()

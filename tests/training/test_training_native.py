@@ -41,7 +41,7 @@ def labels(problem: TrainingData, context: ndarray) -> ndarray:
 
 
 def loss_of(run: Run, problem: TrainingData, context: ndarray, at: Point) -> float:
-    """The loss of one context as claims.md and App. A.1 state it."""
+    """The loss of one context as docs/reference/claims.md states it, from App. A.1."""
     layer = Layer(at.query, at.key, at.threshold, run.rule.name)
     scores, related = layer.scores(problem.rows[context]), labels(problem, context)
     if problem.messages is not None:

@@ -12,6 +12,7 @@ from manyheads.bounds.shape import Shape
 from manyheads.errors import InputError
 from manyheads.numbers import check_numbers
 
+HEADS_SLOPE, HEADS_INTERCEPT = 1.65, -6.64  # of the paper's line h* ≈ slope·m/d_model + intercept (Fig. 10)
 MAX_HEADS = 4096
 NEWTON_STEPS = 2  # from a start that is off by 3e-4
 THRESHOLDS = 1025  # values of t in the table of starts
@@ -55,7 +56,8 @@ def paper_heads(*, items: Given, d_model: Given) -> Reals:
     Raises:
         InputError: A size is not positive.
     """
-    return np.maximum(1.0, 1.65 * positive(items, "items") / positive(d_model, "d_model") - 6.64)
+    ratio = positive(items, "items") / positive(d_model, "d_model")
+    return np.maximum(1.0, HEADS_SLOPE * ratio + HEADS_INTERCEPT)
 
 
 def constraint_share(positives: Given) -> Reals:

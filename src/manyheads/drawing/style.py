@@ -22,7 +22,7 @@ from manyheads.files.atomic_files import picture_files, write_together
 # The palette of Okabe and Ito: people with every common kind of colour blindness can tell its colours apart.
 BLACK, GREY = "#000000", "#7f7f7f"
 BLUE, ORANGE, GREEN, VERMILLION = "#0072b2", "#e69f00", "#009e73", "#d55e00"
-PURPLE, SKY, YELLOW = "#cc79a7", "#56b4e9", "#f0e442"
+PURPLE, SKY = "#cc79a7", "#56b4e9"
 
 # One palette for lines that are compared, in this order: neighbouring colours differ in hue and in brightness.
 LINES = (BLUE, VERMILLION, GREEN, ORANGE, PURPLE, SKY, BLACK)

@@ -75,7 +75,7 @@ def draw_law(rows: Rows, scale: Scale) -> Figure:
             ends, line = np.array([min(laws) * 0.8, max(laws) * 1.25]), fit_law(found)
             label = f"fit: {line.slope:.2f} x, R² = {line.r_squared:.3f}"
             axes.plot(ends, line.slope * ends, color=BLUE, linewidth=1.4, label=label)
-            label = "the paper: 1.19 x, R² = 0.944"
+            label = f"the paper: {PERMUTATION_SLOPE} x, R² = {PAPER_R2}"
             axes.plot(ends, PERMUTATION_SLOPE * ends, color=GREY, linestyle="--", linewidth=1.2, label=label)
             if 1 < len(wide) < len(found):
                 slope = fit_law(wide).slope

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
+from manyheads.bounds.laws import HEADS_INTERCEPT, HEADS_SLOPE
 from manyheads.capacity import Regression, StoredProblem, Threshold, affine_regression
 from manyheads.drawing.capacity import head_errors, mark_points
 from manyheads.drawing.style import BLUE, GREEN, GREY, VERMILLION, legend, look, panels, power_axis
@@ -29,7 +30,7 @@ from manyheads.training import Run
 
 LINES = {16: (VERMILLION, "o"), 32: (BLUE, "s"), 64: (GREEN, "D")}  # by d_model
 BESIDE = 0.35  # on the axis of m/d_model, between problems whose m/d_model is the same
-PAPER_SLOPE, PAPER_INTERCEPT, PAPER_R2 = 1.65, -6.64, 0.824
+PAPER_R2 = 0.824  # of Figure 10
 
 
 # Figure 2
@@ -129,8 +130,8 @@ def draw_by_compression(rows: Rows, scale: Scale) -> Figure:
             ends, line = np.array([1.0, 33.0]), _fit(found)
             label = f"{line.slope:.2f} x {_signed(line.intercept)}, R² = {line.r_squared:.3f}"
             axes.plot(ends, line.slope * ends + line.intercept, color=BLUE, label=label)
-            label = "the paper: 1.65 x − 6.64, R² = 0.824"
-            axes.plot(ends, PAPER_SLOPE * ends + PAPER_INTERCEPT, color=GREY, linestyle="--", label=label)
+            label = f"the paper: {HEADS_SLOPE} x {_signed(HEADS_INTERCEPT)}, R² = {PAPER_R2}"
+            axes.plot(ends, HEADS_SLOPE * ends + HEADS_INTERCEPT, color=GREY, linestyle="--", label=label)
         axes.set_ylim(bottom=0)
         axes.set_xlabel("compression m/$d_{model}$")
         axes.set_ylabel("$h^*$")
@@ -161,7 +162,7 @@ def caption_by_compression(rows: Rows, scale: Scale) -> str:
     if len(found) < 3:
         return "Too few thresholds for a fit."
     line = _fit(found)
-    paper = f"{PAPER_SLOPE}·m/d_model {_signed(PAPER_INTERCEPT)}"
+    paper = f"{HEADS_SLOPE}·m/d_model {_signed(HEADS_INTERCEPT)}"
     return (
         f"h* ≈ {line.slope:.2f}·m/d_model {_signed(line.intercept)} over {len(found)} problems ({_slope(line)}). The "
         f"line is not tied to the origin, since h ≥ 1; the paper's is {paper}. Bars: the head counts that no test "
@@ -178,7 +179,7 @@ def claims_by_compression(rows: Rows, scale: Scale) -> list[Verdict]:
     line = _fit(found)
     measured = f"{line.slope:.2f}·m/d_model {_signed(line.intercept)}, R² {line.r_squared:.3f} ({_slope(line)})"
     low, high = line.slope_interval
-    holds = low <= PAPER_SLOPE <= high and line.r_squared >= 0.7
+    holds = low <= HEADS_SLOPE <= high and line.r_squared >= 0.7
     return [judged("5", says, measured, holds, "yardstick: the paper's slope lies in our interval, R² ≥ 0.7")]
 
 

@@ -121,7 +121,8 @@ def draw_degree_law(rows: Rows, scale: Scale) -> Figure:
             ends, line = np.array([min(x) * 0.8, max(x) * 1.25]), _fit(found)
             label = f"fit, r ≤ {FITTED}: {line.slope:.2f} x"
             axes.plot(ends, line.slope * ends, color=BLUE, linewidth=1.4, label=label)
-            axes.plot(ends, RELATION_SLOPE * ends, color=GREY, linestyle="--", linewidth=1.2, label="the paper: 0.46 x")
+            label = f"the paper: {RELATION_SLOPE} x"
+            axes.plot(ends, RELATION_SLOPE * ends, color=GREY, linestyle="--", linewidth=1.2, label=label)
         axes.set_xscale("log")
         axes.set_yscale("log")
         counting_axis(axes.xaxis)
