@@ -15,7 +15,18 @@ from manyheads.planning.sharing import LARGEST_MEASURED, LATENT_PRICES, PRICES, 
 from tools.pages.rows import Row, matching, read_rows
 from tools.pages.shared_keys.measurement import NAME, SEEDS, SIZES, Sharing, Size, missing, search
 from tools.pages.shared_keys.pictures import draw_frontier, draw_prices
-from tools.pages.shared_keys.text import LATENT, absent, best_weights, cost, page, prices, shape_of, summarise
+from tools.pages.shared_keys.text import (
+    LATENT,
+    absent,
+    best_weights,
+    cost,
+    exponents,
+    page,
+    prices,
+    shape_of,
+    summarise,
+    with_several_heads,
+)
 
 ROWS = read_rows(NAME)
 
@@ -91,7 +102,9 @@ def test_a_latent_is_never_wider_than_the_rows() -> None:
 
 
 def test_missing_searches_are_said() -> None:
-    assert "every planned search was made" not in absent([])
+    assert "nothing: every one was made" not in absent([])
+    assert "nothing: every one was made" in absent(ROWS)
+    assert "permutations at (512, 64) with 4 heads" in absent(ROWS)
     assert f"({SIZES[0].items}, {SIZES[0].d_model}), permutations, rule max: 0 of 5 seeds are complete" in absent([])
     every = sum(len(size.degrees) * len(size.sharings) * len(SEEDS) for size in SIZES)
     left = {part: list(missing(part, 2, ("max", "softmax"))) for part in (0, 1)}
@@ -122,6 +135,28 @@ def test_the_words_of_the_page_fit_the_rows() -> None:
     eights = [point["price"]["weights"] for point in matching(points, sharing="8 heads a key head", degree=4)]
     assert eights != sorted(eights)
     assert all(point["held"] == point["seeds"] for point in matching(points, rule="softmax") if point["d_model"] > 16)
+
+
+def test_the_fitted_law() -> None:
+    """Prices that follow a power of the heads a key head give that power; latents have no part in it."""
+    base: Row = {"rule": "max", "items": 64, "d_model": 16, "degree": 1, "heads": 8, "latent": 0}
+    points = [
+        base | {"key_heads": g, "sharing": f"{8 // g} heads a key head", "price": {"weights": (8 / g) ** 0.3}}
+        for g in (4, 2, 1)
+    ]
+    other = base | {"key_heads": 1, "latent": 2, "sharing": f"{LATENT} of 2 d_k", "price": {"weights": 9.0}}
+    assert exponents([*points, other], "weights") == pytest.approx([0.3])
+    found = summarise(ROWS)
+    weights, softmax = exponents(found, "weights"), exponents(found, "weights", "softmax")
+    assert min(weights) < 0 < median(weights) < max(weights) < min(softmax)  # as the page says
+    assert max(exponents(found, "cached")) < -0.5
+
+
+def test_a_free_number_of_heads_is_judged_where_several_were_searched() -> None:
+    rows = [row(), row(heads=8, key_heads=8), row(heads=8, key_heads=4), row(items=128), row(rule="softmax")]
+    assert with_several_heads(rows) == [rows[:3]]
+    assert len(with_several_heads(ROWS)) == 20
+    assert "| 20 | 1." in page({NAME: ROWS, f"{NAME}-machine": read_rows(f"{NAME}-machine")})
 
 
 def test_the_pictures_have_a_mark_for_each_problem(tmp_path: Path) -> None:

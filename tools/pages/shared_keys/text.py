@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -109,6 +110,27 @@ def best_weights(rows: Sequence[Row]) -> dict[str, list[float]]:
     return dict(sorted(found.items()))
 
 
+def with_several_heads(rows: Sequence[Row]) -> list[list[Row]]:
+    """The rows of each graph that was searched with several numbers of heads, under the rule max."""
+    graphs: dict[tuple[object, ...], list[Row]] = defaultdict(list)
+    for row in matching(rows, rule="max"):
+        graphs[tuple(row[name] for name in (*PROBLEM, "seed"))].append(row)
+    return [
+        own for own in graphs.values() if len({row["heads"] for row in own if row["key_heads"] == row["heads"]}) > 1
+    ]
+
+
+def exponents(points: Iterable[Row], name: str, rule: str = "max") -> list[float]:
+    """The law price = (h/g)^a, fitted to the prices of each problem: its a, by least squares of the logarithms."""
+    problems: dict[tuple[object, ...], list[tuple[float, float]]] = defaultdict(list)
+    for point in points:
+        price = point["price"].get(name)
+        if point["rule"] == rule and point["sharing"] != OWN and not point["latent"] and price is not None:
+            sharing = math.log(point["heads"] / point["key_heads"])
+            problems[tuple(point[one] for one in (*PROBLEM, "heads"))].append((sharing, math.log(price)))
+    return [sum(x * y for x, y in pairs) / sum(x * x for x, _ in pairs) for pairs in problems.values()]
+
+
 def absent(rows: Sequence[Row]) -> str:
     """The sizes and seeds that were planned and have no rows, or not all of them."""
     lines = []
@@ -120,7 +142,14 @@ def absent(rows: Sequence[Row]) -> str:
             if len(whole) < len(SEEDS):
                 what = f"({size.items}, {size.d_model}), {_graphs(degree)}, rule {size.rule}"
                 lines.append(f"- {what}: {len(whole)} of {len(SEEDS)} seeds are complete")
-    return "\n".join(lines) or "- Nothing: every planned search was made."
+    fewer = [
+        f"{_graphs(degree)} at ({size.items}, {size.d_model}) with {size.heads[0]} heads"
+        for size in sorted(SIZES, key=lambda size: size.items)
+        for degree in size.degrees
+        if size.rule == "max" and len(size.heads) == 1
+    ]
+    lines = lines or ["- Of the planned searches nothing: every one was made."]
+    return "\n".join([*lines, f"- Other numbers of heads. One number only was planned for {', '.join(fewer)}."])
 
 
 def page(tables: Tables) -> str:
@@ -134,7 +163,7 @@ def page(tables: Tables) -> str:
     shared = [point for point in points if point["sharing"] != OWN and point["rule"] == "max" and point["held"]]
     facts = {
         "price_table": _prices(points),
-        "best_table": _best(best_weights(rows)),
+        "best_table": _best(best_weights([row for own in with_several_heads(rows) for row in own])),
         "softmax_table": _softmax(points),
         "trained_table": _trained(tables.get(TRAINED, [])),
         "layers": _layers([point for point in points if point["rule"] == "max"]),
@@ -156,16 +185,28 @@ def page(tables: Tables) -> str:
         "none": sum(1 for row in rows if row["key_width"] is None),
         "hours": f"{sum(row['cpu_seconds'] for row in rows) / 60:.0f}",
         "context": CONTEXT,
-        "other_heads": sum(
-            bool(matching(rows, **{name: row[name] for name in (*PROBLEM, "seed")}, heads=8, key_heads=8))
-            for row in matching(rows, rule="max", heads=4, key_heads=4)
-        ),
+        "other_heads": len(with_several_heads(rows)),
+        **_laws(points),
         **_growth(points),
         **_softmax_prices(points),
         "length": f"{CONTEXT_LENGTH:,}",
         "machine": machine_text(tables[f"{NAME}-machine"]),
     }
     return fill(__file__, facts)
+
+
+def _laws(points: Sequence[Row]) -> dict[str, str]:
+    """The exponents of the fitted law, and how far the prices in weights lie from it."""
+    found = {name: exponents(points, name) for name in COSTS}
+    law = median(found["weights"])
+    shared = [point for point in points if point["sharing"] != OWN and point["rule"] == "max" and not point["latent"]]
+    apart = [point["price"]["weights"] / (point["heads"] / point["key_heads"]) ** law for point in shared]
+    return {
+        **{f"a_{name}": _range(values).replace("-", "−") for name, values in found.items()},
+        "a_problems": str(len(found["weights"])),
+        "a_apart": f"{min(apart):.2f} to {max(apart):.2f}",
+        "a_softmax": " and ".join(f"{one:.2f}" for one in exponents(points, "weights", "softmax")),
+    }
 
 
 def _growth(points: Sequence[Row]) -> dict[str, str]:
@@ -311,6 +352,7 @@ def _bits(points: Sequence[Row]) -> str:
 
 def _models() -> str:
     head = ["model", "shape", "cached", "weights", "cache saved", "weights saved", "relations, of own keys"]
+    head += ["relations per cached number, over own keys"]
     lines = []
     for name in MODELS:
         model = ARCHITECTURES[name]
@@ -324,6 +366,7 @@ def _models() -> str:
                 name, f"{shape.words()}, d_model {shape.d_model:,}", f"{shape.key_budget:,}", f"{shape.parameters:,}",
                 f"{1 - shape.key_budget / own.key_budget:.0%}", f"{1 - shape.parameters / own.parameters:.0%}",
                 f"{kept[0]:.0%} ({kept[1]:.0%} to {kept[2]:.0%})",
+                f"{kept[0] * own.key_budget / shape.key_budget:.1f} times",
             ]
         )  # fmt: skip
     return table(head, lines)
