@@ -9,8 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.commands import refused
 
 from manyheads import Graph, certify, gaussian, read_layer
+from manyheads.bounds import Shape, bits_per_weight
 from manyheads.cli import main
 from manyheads.files import read_embedding, read_graph, read_provenance, write_embedding, write_graph
 from manyheads.problem.problem import Problem
@@ -95,6 +97,26 @@ def test_one_head_that_fails_is_impossible_or_possible(capsys: pytest.CaptureFix
     assert "`manyheads exclude --rule sum` decides" in capsys.readouterr().err
 
 
+def test_keys_from_a_latent_are_told_with_their_own_weights(capsys: pytest.CaptureFixture[str]) -> None:
+    words = [*FIT, "--heads", "4", "--key-width", "4", "--latent", "8"]
+    assert main([*words, "-o", "latent.safetensors"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    shape = Shape(d_model=16, heads=4, key_width=4, latent=8)
+    bits = bits_per_weight("permutation:48", weights=shape.parameters).value
+    assert shape.parameters == 16 * 16 + 4 * 8 * 4 + 16 * 8
+    told = f"{shape.parameters} weights in W_Q, W_U and W_D, {bits:.3g} bits per weight, 8 numbers to cache"
+    assert f"latent 4 heads of width 4, keys from a latent of width 8: {told}" in said
+    layer = read_layer("latent.safetensors")  # the absorbed form
+    assert (layer.heads, layer.key_heads, layer.key_width) == (4, 1, 8)
+    assert np.linalg.matrix_rank(layer.query.astype(np.float64), tol=1e-4).max() <= 4
+    for wrong, says in (
+        ([*words, "--key-heads", "2"], "--key-heads does not go with --latent"),
+        ([*FIT, "--latent", "8", "--smallest"], "--latent fits one shape: give --heads and --key-width with it"),
+        ([*words[:-1], "17"], "a latent of width 17 is wider than d_model 16"),
+    ):
+        assert says in refused(wrong, capsys)
+
+
 def test_the_smallest_and_the_best_split_show_what_was_tried(capsys: pytest.CaptureFixture[str]) -> None:
     search = ["--time-limit", "1.5", "--workers", "1", "-o", "small.safetensors", "--force"]
     assert main([*FIT, "--smallest", *search, "--json"]) == 0
@@ -105,6 +127,7 @@ def test_the_smallest_and_the_best_split_show_what_was_tried(capsys: pytest.Capt
     assert main([*FIT, "--key-budget", "12", *search]) == 0
     shown = capsys.readouterr().out
     assert "widest margin: D_K" in shown
+    assert " 1 tries" not in shown
     assert "holds: it recognises every relation" in shown
     assert read_layer("small.safetensors").key_budget in (11, 12)
 

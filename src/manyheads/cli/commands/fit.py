@@ -155,17 +155,17 @@ class FitCommand:
 
     def _latent_row(self, problem: Problem) -> list[tuple[str, str]]:
         """The weights and the cached numbers of a latent, which the absorbed form does not show."""
-        from manyheads.bounds.shape import Shape
+        from manyheads.bounds import Shape, bits_per_weight
 
         if self.latent is None or self.heads is None or self.key_width is None:
             return []
-        sizes = {"heads": self.heads, "key_width": self.key_width, "latent": self.latent}
-        shape = Shape(d_model=problem.d_model, **sizes)
+        shape = Shape(d_model=problem.d_model, heads=self.heads, key_width=self.key_width, latent=self.latent)
+        bits = bits_per_weight(problem.graph, weights=shape.parameters).value
         return [
             (
                 "latent",
-                f"{shape.words()}: {shape.parameters:,} weights in W_Q, W_U and W_D, {self.latent:,} numbers to cache "
-                f"for each token; the layer is its absorbed form",
+                f"{shape.words()}: {shape.parameters:,} weights in W_Q, W_U and W_D, {bits:.3g} bits per weight, "
+                f"{self.latent:,} numbers to cache for each token; the layer is its absorbed form",
             )
         ]
 

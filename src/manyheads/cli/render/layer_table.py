@@ -170,7 +170,7 @@ def shown_trials(found: FitSearchResult, *, by_margin: bool) -> list[RenderableT
         shape = in_heads(best_trial.heads, best_trial.key_width, best_trial.key_heads)
         verdict = (
             f"{'widest margin' if by_margin else smallest}: {budget_words(best_trial)}, {shape}, of "
-            f"{len(found.trials)} tries in {found.seconds:.0f} s"
+            f"{len(found.trials)} {'try' if len(found.trials) == 1 else 'tries'} in {found.seconds:.0f} s"
         )
     return [table, Text(f"{verdict}\n", style="bold")]
 
