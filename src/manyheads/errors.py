@@ -1,6 +1,8 @@
-"""The one error a caller has to expect, and the check of an argument's type that raises it."""
+"""The one error a caller has to expect, the checks of arguments that raise it, and the nearest word for its message."""
 
+import difflib
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from manyheads.text import shown_text
@@ -35,6 +37,24 @@ def require_type(value: object, kind: type | tuple[type, ...], what: str) -> Non
         kinds = [one.__name__ for one in (kind if isinstance(kind, tuple) else (kind,))]
         allowed = " or ".join(f"{'an' if name[0] in 'AEIOU' else 'a'} {name}" for name in kinds)
         raise InputError(f"{what} is {allowed}, not {type(value).__name__}")
+
+
+def did_you_mean(word: str, known: Iterable[str], form: str = " (did you mean {}?)") -> str:
+    """The part of a message about an unknown word that names the nearest known word.
+
+    Args:
+        word: The unknown word.
+        known: All known words.
+        form: The part, with {} in place of the nearest word.
+
+    Returns:
+        The part; "" if no known word is near.
+
+    >>> did_you_mean("sofmax", ["max", "softmax"]), did_you_mean("x", ["max"])
+    (' (did you mean softmax?)', '')
+    """
+    near = difflib.get_close_matches(word, list(known), n=1)
+    return form.format(near[0]) if near else ""
 
 
 def path_of(value: object) -> Path:

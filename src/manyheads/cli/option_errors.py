@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
@@ -12,6 +11,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 import tyro
 
+from manyheads.errors import did_you_mean
 from manyheads.numbers import check_number
 
 NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?|[-+]?(inf|nan)")
@@ -44,7 +44,9 @@ class Option:
         if self.choices and not (NUMBER.fullmatch(value) and float in self.types):
             if value in self.choices:
                 return None
-            return f"{self.names[0]} is {_either(self.choices)}, not {value!r}{_hint(value, self.choices)}"
+            return f"{self.names[0]} is {_either(self.choices)}, not {value!r}" + did_you_mean(
+                value, self.choices, ": did you mean {}?"
+            )
         if str in self.types or Path in self.types:
             return None
         if NUMBER.fullmatch(value) and len(value) > MOST_DIGITS:
@@ -76,9 +78,8 @@ def unknown_word(what: str, word: str, known: Sequence[str], *, see: str) -> str
     """The sentence about a command that does not exist, or is missing."""
     if not word or word.startswith("-"):
         return f"a {what} is missing: choose from {', '.join(known)}"
-    near = difflib.get_close_matches(word, known, n=1)
     every = f"choose from {', '.join(known)}" if len(known) <= MOST_CHOICES else f"{see} lists them"
-    return f"there is no {what} {word!r}: " + (f"did you mean {near[0]}?" if near else every)
+    return f"there is no {what} {word!r}: " + (did_you_mean(word, known, "did you mean {}?") or every)
 
 
 def explain(name: str, command: type, words: Sequence[str], refusal: str) -> str:
@@ -112,9 +113,10 @@ def explain(name: str, command: type, words: Sequence[str], refusal: str) -> str
         spelling, equals, value = word.partition("=")
         spelling = spelling.replace("_", "-")
         if spelling not in known:
-            near = _nearest_option(spelling, known)
-            help_text = f"manyheads {name} --help lists its options"
-            return f"{name} has no option {spelling}: " + (f"did you mean {near}?" if near else help_text)
+            # dashes are not compared, since all options have them
+            bare = (name.lstrip("-") for name in known if name.startswith("--"))
+            near = did_you_mean(spelling.lstrip("-"), bare, "did you mean --{}?")
+            return f"{name} has no option {spelling}: " + (near or f"manyheads {name} --help lists its options")
         option = known[spelling]
         given.add(option.names[0])
         if equals and option.count == 0:
@@ -207,18 +209,6 @@ def _either(choices: Sequence[str]) -> str:
 def _list(words: Iterable[str], last: str) -> str:
     *before, final = words
     return f"{', '.join(before)} {last} {final}" if before else final
-
-
-def _nearest_option(spelling: str, known: Iterable[str]) -> str | None:
-    """The option nearest to a wrong one; their dashes are not compared, since all options have them."""
-    bare = {name.lstrip("-"): name for name in known if name.startswith("--")}
-    near = difflib.get_close_matches(spelling.lstrip("-"), bare, n=1)
-    return bare[near[0]] if near else None
-
-
-def _hint(word: str, known: Sequence[str]) -> str:
-    near = difflib.get_close_matches(word, known, n=1)
-    return f": did you mean {near[0]}?" if near else ""
 
 
 def _flattened(refusal: str) -> str:

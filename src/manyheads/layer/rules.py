@@ -6,7 +6,6 @@ has a rounding bound, and the reference engine trains it. The native engine trai
 
 from __future__ import annotations
 
-import difflib
 import math
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, ClassVar
@@ -15,7 +14,7 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-from manyheads.errors import InputError
+from manyheads.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -292,9 +291,7 @@ def rule_named(name: str | Rule) -> Rule:
     if isinstance(name, Rule):
         return name
     if name not in RULES:
-        near = difflib.get_close_matches(name, RULES, n=1)
-        hint = f" (did you mean {near[0]}?)" if near else ""
-        raise InputError(f"unknown rule '{name}'{hint}: choose from {', '.join(RULES)}")
+        raise InputError(f"unknown rule '{name}'{did_you_mean(name, RULES)}: choose from {', '.join(RULES)}")
     return RULES[name]
 
 

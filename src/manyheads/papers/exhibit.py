@@ -6,7 +6,6 @@ To add a figure, write a module that defines an `Exhibit` and add one line to `E
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,7 +16,7 @@ from types import ModuleType
 from matplotlib.figure import Figure
 
 from manyheads.capacity import StoredProblem
-from manyheads.errors import InputError
+from manyheads.errors import InputError, did_you_mean
 from manyheads.papers.effort import Scale
 from manyheads.papers.rows import Rows
 from manyheads.papers.threshold_search import ThresholdSearch
@@ -187,10 +186,8 @@ def exhibit_named(name: str) -> Exhibit:
     if re.fullmatch(r"R?[0-9]+[a-z]?", name):
         raise InputError(f"'{name}' is the number of a claim: run it with --claim {name}")
     if name not in EXHIBITS:
-        near = difflib.get_close_matches(name, EXHIBITS, n=1)
-        hint = f" (did you mean {near[0]}?)" if near else ""
         words = ", ".join((*(collection.word for collection in COLLECTIONS), *EXHIBITS))
-        raise InputError(f"there is no '{name}' in the paper{hint}: choose from {words}")
+        raise InputError(f"there is no '{name}' in the paper{did_you_mean(name, EXHIBITS)}: choose from {words}")
     return _loaded(EXHIBITS[name])
 
 

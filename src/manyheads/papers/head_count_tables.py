@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from statistics import fmean
 
 from matplotlib.figure import Figure
@@ -69,16 +70,6 @@ GROWTH = 2.0  # the largest factor over all lengths that counts as no growth
 
 
 # Figure 1a and Table 2
-
-
-def runs_heads(scale: Scale) -> list[RetrievalRun]:
-    """Every point of Table 2."""
-    return SETTING.runs(scale)
-
-
-def draw_heads(rows: Rows, scale: Scale) -> Figure:
-    """NMSE against the head count and against the length."""
-    return heads_and_lengths(SETTING, rows, scale)
 
 
 def caption_heads(rows: Rows, scale: Scale) -> str:
@@ -261,16 +252,6 @@ def _lines(rows: Rows, scale: Scale) -> dict[int, list[tuple[int, float]]]:
 # In place of MS MARCO and CIFAR-10: four extrema over the patches of hand-written digits
 
 
-def runs_digits(scale: Scale) -> list[RetrievalRun]:
-    """Every point of the digits."""
-    return DIGITS.runs(scale)
-
-
-def draw_digits(rows: Rows, scale: Scale) -> Figure:
-    """NMSE against the head count and against the length."""
-    return heads_and_lengths(DIGITS, rows, scale)
-
-
 def caption_digits(rows: Rows, scale: Scale) -> str:
     """The data, and the error of each head count."""
     found, length = DIGITS.nmse(rows, scale), max(DIGITS.measured_lengths(scale))
@@ -290,8 +271,8 @@ def _tables(settings: Callable[[Scale], Sequence[RetrievalSetting]]) -> Callable
 
 RETRIEVAL_HEADS = Exhibit(
     "How many heads retrieve four things",
-    runs_heads,
-    draw_heads,
+    SETTING.runs,
+    partial(heads_and_lengths, SETTING),
     caption_heads,
     claims_heads,
     tables=_tables(lambda scale: [SETTING]),
@@ -319,8 +300,8 @@ RETRIEVAL_WIDTH = Exhibit(
 )
 RETRIEVAL_DIGITS = Exhibit(
     "Four edges of a hand-written digit",
-    runs_digits,
-    draw_digits,
+    DIGITS.runs,
+    partial(heads_and_lengths, DIGITS),
     caption_digits,
     tables=_tables(lambda scale: [DIGITS]),
     collection=HEAD_COUNT,

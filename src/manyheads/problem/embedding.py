@@ -92,7 +92,7 @@ class Embedding(Shown):
             raise InputError(f"names are a sequence of names, not {names!r}")
         if self.names is None:
             raise InputError("the embedding does not know the names of its rows: give them as names=")
-        places = [next(iter(self._places(name)), None) for name in names]
+        places = [next(iter(places_of(name, self._numbers)), None) for name in names]
         missing = [name for name, place in zip(names, places, strict=True) if place is None]
         if missing:
             raise InputError(
@@ -134,10 +134,6 @@ class Embedding(Shown):
             ("names", names),
         ]
         return summary(f"embedding of {counted(self.items, 'row')}, d_model {self.d_model}", rows)
-
-    def _places(self, name: str) -> list[int]:
-        """The rows of a name, without a mark and with each mark."""
-        return places_of(name, self._numbers)
 
     @cached_property
     def _numbers(self) -> dict[str, int]:

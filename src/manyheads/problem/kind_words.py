@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from typing import Literal, TypeVar
 
 import numpy as np
 
-from manyheads.errors import InputError
+from manyheads.errors import InputError, did_you_mean
 from manyheads.numbers import RANGES, check_number
 
 Value = int | float
@@ -41,9 +40,7 @@ def split_words(words: str, kinds: Mapping[str, K], *, what: str, forms: Sequenc
     """The kind that the words name and the words after its name; an unknown name is refused with the nearest one."""
     name, *rest = words.split(":")
     if name not in kinds:
-        near = difflib.get_close_matches(name, kinds, n=1)
-        hint = f" (did you mean {near[0]}?)" if near else ""
-        raise InputError(f"unknown kind of {what} {name!r}{hint}: choose from {', '.join(forms)}")
+        raise InputError(f"unknown kind of {what} {name!r}{did_you_mean(name, kinds)}: choose from {', '.join(forms)}")
     return kinds[name], rest
 
 

@@ -124,11 +124,6 @@ def examples_refusal(run: RetrievalRun, given: RetrievalExamples | None) -> str 
     return None
 
 
-def digits_task(length: int) -> RetrievalTask:
-    """The sum of the strongest edges in four directions; pixels go from 0 to 1."""
-    return sum_of_maxima(EDGES, length)
-
-
 def digit_patches(length: int) -> Float64[ndarray, "images length 4"]:
     """Every image as its 16 patches of 4 pixels, and blank patches up to the length.
 
@@ -157,4 +152,4 @@ def digit_examples(length: int, count: int, *, seed: int) -> RetrievalExamples:
         raise InputError(f"there are {IMAGES:,} digits, not {count:,}")
     x = digit_patches(length)
     chosen = x[np.random.default_rng((int(RetrievalSeedKey.EXAMPLES), seed)).permutation(len(x))[:count]]
-    return RetrievalExamples(chosen.astype(np.float32), digits_task(length).targets(chosen))
+    return RetrievalExamples(chosen.astype(np.float32), sum_of_maxima(EDGES, length).targets(chosen))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from manyheads.cli.options.option_types import finite_number, whole_number
+from manyheads.cli.options.option_types import Whole, finite_number, whole_number
 from manyheads.errors import InputError
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class ConstructionOptions:
 
     name: Annotated[ConstructionName, tyro.conf.arg(name="construction")] = "general"
     """I one-hot, II compressive, its softmax form, III incoherent, IV general. Only IV takes every graph."""
-    key_width: Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="")] = None
+    key_width: Whole = None
     """d_k, the width of a head. One-hot has a default: the width that its theorem proves sufficient."""
     matching_size: Annotated[
         str | None, tyro.conf.arg(metavar="INT", help=BLOCK_HELP, help_behavior_hint="(default: d_model)")

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from manyheads.errors import InputError
+from manyheads.errors import InputError, did_you_mean
 from manyheads.numbers import check_number
 
 if TYPE_CHECKING:
@@ -84,8 +83,7 @@ GoalWord = Annotated[str, _argument(metavar="F1|exact")]
 
 def nearest(word: str, known: Sequence[str]) -> str:
     """The end of a sentence about an unknown word: the nearest valid word, or all of them."""
-    near = difflib.get_close_matches(word, known, n=1)
-    return f": did you mean {near[0]}?" if near else f": choose from {', '.join(known)}"
+    return did_you_mean(word, known, ": did you mean {}?") or f": choose from {', '.join(known)}"
 
 
 def refuse(option: str, value: object, *, because: str) -> None:

@@ -5,9 +5,8 @@ One grammar everywhere: a file, or the words of a registered kind such as permut
 
 from __future__ import annotations
 
-import difflib
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,7 +15,7 @@ import tyro
 
 from manyheads.cli.options.option_types import Flag, Labels, Tensor, refuse
 from manyheads.cli.render.answer import say
-from manyheads.errors import InputError
+from manyheads.errors import InputError, did_you_mean
 from manyheads.layer.rules import RULES
 from manyheads.problem.embedding_kinds import EMBEDDING_KINDS, EmbeddingKind, embedding_family
 from manyheads.problem.graph_kinds import GRAPH_KINDS, GraphKind, graph_family
@@ -183,12 +182,12 @@ def load_parts(
 
 def names_graph(words: str) -> bool:
     """Whether the words name a kind of graph, not a file; words that are neither are refused."""
-    return _names_kind(words, GRAPH_KINDS, [kind.form for kind in GRAPH_KINDS.values()], what="graph")
+    return _names_kind(words, {name: kind.form for name, kind in GRAPH_KINDS.items()}, what="graph")
 
 
 def names_embedding(words: str) -> bool:
     """Whether the words name a kind of embedding, not a file; words that are neither are refused."""
-    return _names_kind(words, EMBEDDING_KINDS, [kind.form for kind in EMBEDDING_KINDS.values()], what="embedding")
+    return _names_kind(words, {name: kind.form for name, kind in EMBEDDING_KINDS.items()}, what="embedding")
 
 
 def read_graph_file(
@@ -264,15 +263,14 @@ def _not_generated(option: str, words: str | None) -> str:
     return f"there is no {option}: give --{option}" if words is None else f"{words} is a file, not generated"
 
 
-def _names_kind(words: str, kinds: Iterable[str], forms: list[str], *, what: str) -> bool:
+def _names_kind(words: str, forms: Mapping[str, str], *, what: str) -> bool:
     from manyheads.files.door import exists
 
     name = words.partition(":")[0]
-    if name in kinds:
+    if name in forms:
         return True
     if (Path(words).suffix and ":" not in words) or exists(words, any_kind=True):
         return False
-    near = difflib.get_close_matches(name, list(kinds), n=1)
-    nearest = next((form for form in forms if near and form.partition(":")[0] == near[0]), None)
-    hint = f"did you mean {nearest}?" if nearest else f"choose from {', '.join(forms)}"
+    near = did_you_mean(name, forms, "{}")
+    hint = f"did you mean {forms[near]}?" if near else f"choose from {', '.join(forms.values())}"
     raise InputError(f"{words!r} is neither a file nor a kind of {what}: {hint}")

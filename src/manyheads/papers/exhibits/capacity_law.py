@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -27,17 +28,12 @@ from manyheads.papers.rows import Rows
 from manyheads.papers.verdict import Verdict, judged, missing
 from manyheads.problem.graph_kinds import PERMUTATION_SLOPE
 from manyheads.tables import markdown_table
-from manyheads.training import Run, step_limit
+from manyheads.training import step_limit
 
 PAPER_R2 = 0.944
 PAPER_SLOPE_WIDE, PAPER_R2_WIDE = 0.966, 0.992
 TOLERANCE = 0.15  # relative, of the slope
 FROM = 512  # "roughly this behaviour from m ≥ 512 onward"
-
-
-def law_runs(scale: Scale) -> list[Run]:
-    """The base grid, the diagonal and (1024, 32)."""
-    return panel_runs(THRESHOLDS, scale)
 
 
 # Figure 3
@@ -145,11 +141,6 @@ def _law_verdict(claim: str, says: str, found: PanelThresholds, wanted: int, slo
 # Figure 4
 
 
-def diagonal_runs(scale: Scale) -> list[Run]:
-    """The six problems of the diagonal."""
-    return panel_runs(DIAGONAL, scale)
-
-
 def draw_diagonal(rows: Rows, scale: Scale) -> Figure:
     """D_K* as a line on the left axis, h* as bars on the right."""
     found = found_thresholds(DIAGONAL, rows, scale)
@@ -254,7 +245,7 @@ def table_steps(rows: Rows, scale: Scale) -> list[str]:
 
 def caption_steps(rows: Rows, scale: Scale) -> str:
     """The number of runs and steps, and the share of runs that stopped early."""
-    made = rows.of(law_runs(scale))
+    made = rows.of(panel_runs(THRESHOLDS, scale))
     if not made:
         return "Nothing was run."
     early = sum(row.status == "converged" for row in made) / len(made)
@@ -267,11 +258,17 @@ def caption_steps(rows: Rows, scale: Scale) -> str:
 
 
 FIGURE_3 = Exhibit(
-    "The capacity law", law_runs, draw_law, caption_law, claims_law, points=threshold_points(THRESHOLDS), mark=mark_law
+    "The capacity law",
+    partial(panel_runs, THRESHOLDS),
+    draw_law,
+    caption_law,
+    claims_law,
+    points=threshold_points(THRESHOLDS),
+    mark=mark_law,
 )
 FIGURE_4 = Exhibit(
     "The diagonal m/d_model = 8",
-    diagonal_runs,
+    partial(panel_runs, DIAGONAL),
     draw_diagonal,
     caption_diagonal,
     claims_diagonal,
@@ -279,5 +276,9 @@ FIGURE_4 = Exhibit(
     mark=mark_diagonal,
 )
 TABLE_2 = Exhibit(
-    "Step limits, and the steps that were made", law_runs, draw=None, caption=caption_steps, tables=table_steps
+    "Step limits, and the steps that were made",
+    partial(panel_runs, THRESHOLDS),
+    draw=None,
+    caption=caption_steps,
+    tables=table_steps,
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -26,7 +27,6 @@ from manyheads.papers.panel import (
 )
 from manyheads.papers.rows import Rows
 from manyheads.papers.verdict import Verdict, judged, missing
-from manyheads.training import Run
 
 LINES = {16: (VERMILLION, "o"), 32: (BLUE, "s"), 64: (GREEN, "D")}  # by d_model
 BESIDE = 0.35  # on the axis of m/d_model, between problems whose m/d_model is the same
@@ -34,11 +34,6 @@ PAPER_R2 = 0.824  # of Figure 10
 
 
 # Figure 2
-
-
-def base_runs(scale: Scale) -> list[Run]:
-    """The base grid."""
-    return panel_runs(BASE, scale)
 
 
 def draw_by_items(rows: Rows, scale: Scale) -> Figure:
@@ -109,11 +104,6 @@ def _rising(found: PanelThresholds) -> str:
 
 
 # Figure 10
-
-
-def compression_runs(scale: Scale) -> list[Run]:
-    """The base grid, the diagonal and (1024, 32)."""
-    return panel_runs(THRESHOLDS, scale)
 
 
 def draw_by_compression(rows: Rows, scale: Scale) -> Figure:
@@ -199,11 +189,6 @@ def _signed(value: float) -> str:
 # Figure 13
 
 
-def degree_runs(scale: Scale) -> list[Run]:
-    """Regular graphs of degree 1 to 32."""
-    return panel_runs(REGULAR, scale)
-
-
 def draw_by_degree(rows: Rows, scale: Scale) -> Figure:
     """h* with its range, and r·m/d_model, against the degree r."""
     found = found_thresholds(REGULAR, rows, scale)
@@ -255,7 +240,7 @@ def claims_by_degree(rows: Rows, scale: Scale) -> list[Verdict]:
 
 FIGURE_2 = Exhibit(
     "The head count that needs the smallest key budget",
-    base_runs,
+    partial(panel_runs, BASE),
     draw_by_items,
     caption_by_items,
     claims_by_items,
@@ -263,7 +248,7 @@ FIGURE_2 = Exhibit(
 )
 FIGURE_10 = Exhibit(
     "Head count against compression",
-    compression_runs,
+    partial(panel_runs, THRESHOLDS),
     draw_by_compression,
     caption_by_compression,
     claims_by_compression,
@@ -272,7 +257,7 @@ FIGURE_10 = Exhibit(
 )
 FIGURE_13 = Exhibit(
     "Head count against density",
-    degree_runs,
+    partial(panel_runs, REGULAR),
     draw_by_degree,
     caption_by_degree,
     claims_by_degree,

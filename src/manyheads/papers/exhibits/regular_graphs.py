@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -30,7 +31,6 @@ from manyheads.papers.panel import (
 from manyheads.papers.rows import Rows
 from manyheads.papers.verdict import Verdict, judged, missing
 from manyheads.problem.graph_kinds import RELATION_SLOPE
-from manyheads.training import Run
 
 CURVES = tuple(panel for panel in REGULAR if panel.degree in (2, 4))  # the panels of Figure 11
 FITTED = 16  # the paper's claim covers r ≤ 16
@@ -39,17 +39,7 @@ JUDGED = 16  # the degree that App. A.3 speaks of
 BITS = 32.0  # of a weight, for the lower bound
 
 
-def runs(scale: Scale) -> list[Run]:
-    """All degrees, 1 to 32."""
-    return panel_runs(REGULAR, scale)
-
-
 # Figure 11
-
-
-def curve_runs(scale: Scale) -> list[Run]:
-    """Degrees 2 and 4."""
-    return panel_runs(CURVES, scale)
 
 
 def draw_degree_curves(rows: Rows, scale: Scale) -> Figure:
@@ -281,19 +271,23 @@ def _share(panel: Panel, one: Threshold) -> float:
 
 FIGURE_11 = Exhibit(
     "Regular graphs: F1 over the key budget",
-    curve_runs,
+    partial(panel_runs, CURVES),
     draw_degree_curves,
     caption_degree_curves,
     claims_degree_curves,
 )
 FIGURE_12 = Exhibit(
     "Relations, not items: the capacity law over degrees",
-    runs,
+    partial(panel_runs, REGULAR),
     draw_degree_law,
     caption_degree_law,
     claims_degree_law,
     points=threshold_points(REGULAR),
 )
 BOUNDS_GAP = Exhibit(
-    "Regular graphs between the construction and the lower bound", runs, draw_gap, caption_gap, claims_gap
+    "Regular graphs between the construction and the lower bound",
+    partial(panel_runs, REGULAR),
+    draw_gap,
+    caption_gap,
+    claims_gap,
 )
