@@ -42,7 +42,7 @@ def stoppable(token: str) -> Iterator[Event]:
 
 
 def stop_signal(token: str) -> Callable[[], bool]:
-    """The function that tells a task of this token whether it should end."""
+    """The function that a task of this token calls: it returns True when the task should end."""
     if token in _stops:
         return _stops[token].is_set
     if "distributed" in sys.modules:
@@ -212,7 +212,7 @@ def _has_workers(client: Client) -> bool:
 
 
 def _quieten_dask() -> None:
-    """Keep Dask's log off the screen: a sweep or search reports a lost cluster in its own words.
+    """Keep Dask's log off the screen: a sweep or a search has its own message for a lost cluster.
 
     Nothing changes if the caller uses Dask already or has settings of its own (such as DASK_LOGGING__DISTRIBUTED=info).
     """

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from manyheads.fitting import FitOptions, ShapeTrial
     from manyheads.training import Check, Run
 
-SHOW_AFTER, EVERY = 1.0, 0.5  # seconds: shorter work shows no bar; between two states of a bar
+SHOW_AFTER, EVERY = 1.0, 0.5  # seconds before a bar appears, and between two pictures of it
 WIDTH = 110  # characters of a line
 HTML = '<pre style="white-space: pre; overflow-x: auto; line-height: normal">{code}</pre>'
 
@@ -51,7 +51,7 @@ class NotebookBar:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-        self.limit: float | None = None  # seconds of the work: then the bar is full when they are over
+        self.limit: float | None = None  # the time limit of the work in seconds: the bar is full at its end
         self._console = Console(
             file=StringIO(), record=True, width=WIDTH, color_system="truecolor", force_jupyter=False, _environ={}
         )
@@ -144,7 +144,7 @@ def _watch_search(bar: NotebookBar, given: Given) -> None:
 
 
 def _options(given: Mapping[str, Any]) -> FitOptions | None:
-    """The options of a fit; None if the user watches it, or if they are not options: the function refuses them."""
+    """The options of a fit; None if they have a callback of the user, or if they are no options."""
     from manyheads.fitting import FitOptions
 
     options = given.get("options", FitOptions())
@@ -200,18 +200,19 @@ WATCHED: Mapping[str, Callable[[NotebookBar, Given], None]] = {
     "read_embedding": _watch_nothing,
     "write_export": _watch_nothing,
 }
-_made: dict[str, Callable[..., object]] = {}  # by name: the pickle of a function needs one object for one name
+_made: dict[str, Callable[..., object]] = {}  # by name: pickle needs the same object for a name each time
 
 
 def with_bar(name: str, value: Any) -> Any:
-    """The value of a public name, as a notebook has it.
+    """The value of a public name, for a notebook.
 
     Args:
         name: A name of `manyheads`.
         value: The value in its room.
 
     Returns:
-        A function that can take long, with a bar unless the caller watches it; any other value as it is.
+        A function that can take long: the function with a bar, which the caller's own callback replaces. Any other
+        value: the value.
     """
     if name not in WATCHED or not in_notebook():
         return value

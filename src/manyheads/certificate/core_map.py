@@ -1,4 +1,4 @@
-"""core_map: the parts of a work on all cores of this process, for functions of numpy, which leaves the others run."""
+"""core_map: apply a function to many arguments on all cores. While numpy computes, other threads of Python run."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ Result = TypeVar("Result")
 
 
 def core_map(work: Callable[[Part], Result], parts: Sequence[Part]) -> Iterator[Result]:
-    """The results of the parts, in the order of the parts: they do not depend on the number of cores.
+    """Apply `work` to each part. The results and their order do not depend on the number of cores.
 
     Args:
         work: A function that may run on several threads at a time.
-        parts: Its arguments. At most one for each core, and one more, are computed before their result is asked for.
+        parts: Its arguments. Results are computed ahead: at most one for each core, and one more.
 
     Yields:
         The result of each part.

@@ -1,11 +1,11 @@
-"""The pairs of most sources, judged in float32 with a proved bound; float64 scores only the pairs that it leaves.
+"""Judge most pairs in float32, with a proved bound on the error; float64 scores only the pairs that stay undecided.
 
 q̂ and k̂ are the queries and keys as computed in float64, scaled by powers of two so that no number exceeds 1. Scaling
 is exact. c and d are q̂ and k̂ cast to float32. With u = 2^-24, a = ‖q̂‖, b = ‖k̂‖ and any order of summation,
     |fl32(c·d) − c·d| ≤ γ·|c||d|,   |c·d − q̂·k̂| ≤ (2u + u²)·a·b,   |fl64(q̂·k̂) − q̂·k̂| ≤ γ64·a·b.
 The rule joins these errors of the heads into a bound B on the difference between a pair's scores in float32 and in
-float64. So a pair is decided if its float32 score is further than B from the threshold and the rounding bound there;
-and of two pairs whose float32 scores differ by more than 2B, the one with the larger score has it in float64 too.
+float64. So a pair is decided if its float32 score is further from the threshold than B plus its float64 rounding bound.
+If the float32 scores of two pairs differ by more than 2B, their order is the same in float64.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from manyheads.problem.graph import Graph
 
 ADDS_HEADS: Mapping[Rule, bool] = {MAX: False, SUM: True}  # the rules of the native pass, and whether they add
 SINGLE = 2.0**-24  # u of float32
-SMALLEST = 2.0**-126  # a float32 operation that underflows is off by less, also where subnormals become zero
+SMALLEST = 2.0**-126  # the error of a float32 operation that underflows is smaller, also where subnormals become zero
 SLACK = 1 + 2.0**-20  # for the rounding in the bounds themselves, which are float64
-THREAD = 1 << 24  # multiply-adds that are worth a thread
+THREAD = 1 << 24  # multiply-adds for each thread: with fewer, another thread costs more time than it saves
 
 
 def judge_mixed(
@@ -40,7 +40,7 @@ def judge_mixed(
     rows: RowEvidence,
     progress: Callable[[int], None],
 ) -> Int[ndarray, " open"]:
-    """Write the rows of all sources that are clear and have few candidates, on all cores.
+    """Judge the pairs of each source on all cores, and write the rows of the sources that float32 can decide.
 
     Args:
         layer: The layer.
@@ -51,7 +51,7 @@ def judge_mixed(
         progress: Called with the number of sources that were judged.
 
     Returns:
-        The sources left open, in order.
+        The other sources, in order. Their pairs need float64.
     """
     items = graph.items
     if layer.rule not in ADDS_HEADS:
@@ -60,11 +60,11 @@ def judge_mixed(
     power = query_power + key_power
     error, size = score_error(layer.rule, projection, query_power, key_power)
     threshold = float(np.ldexp(layer.threshold, -power))
-    # the distance τ − score is rounded: scores so close that their distances may be equal count as equal
+    # the distance τ − score is rounded: two scores count as equal if their distances may round to one number
     error = np.where(size > 0, error + 4 * UNIT * (abs(threshold) + size), 0)
     reach = (error + np.ldexp(2 * bounds, -power)) * SLACK + SMALLEST
     below, above = _rounded(threshold - reach, -np.inf), _rounded(threshold + reach, np.inf)
-    # 2B, and as much as half a B for the rounding of a float32 score minus this width
+    # 2B, and up to B for the rounding of the difference between a float32 score and this width
     width = _rounded(3 * error, np.inf)
 
     work = items * items * layer.query_budget

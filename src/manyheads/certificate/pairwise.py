@@ -94,7 +94,7 @@ def judge_sources(
     rows: RowEvidence,
     sources: Int[ndarray, " sources"],
 ) -> Iterator[int]:
-    """Write the rows of these sources, all pairs in float64, on all cores.
+    """Judge all pairs of these sources in float64, on all cores, and write their rows.
 
     Args:
         layer: The layer; its rule joins heads one by one and has a rounding bound.
@@ -105,7 +105,7 @@ def judge_sources(
         sources: The sources to judge.
 
     Returns:
-        The number of sources judged so far, block by block: the blocks are judged as these numbers are read.
+        The number of sources judged so far, after each block. A block is judged when its number is read.
     """
 
     def judge(block: Int[ndarray, " rows"]) -> int:
@@ -150,7 +150,7 @@ def _judge_pairs(
     source: int,
     distance: Float64[ndarray, " items"],
 ) -> None:
-    """The bound of the whole row does not decide all its pairs: take each pair's own bound."""
+    """Judge a row whose pairs the bound of the row does not decide: each pair has its own bound."""
     bounds = rule.error_bound(projection.score_errors(source))
     remaining, excess = distance - bounds, -distance - 2 * bounds
     wrong, targets = excess > 0, graph.targets[graph.row_starts[source] : graph.row_starts[source + 1]]

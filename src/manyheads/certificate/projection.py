@@ -17,11 +17,12 @@ from manyheads.layer.layer import Layer
 from manyheads.layer.rules import gamma
 from manyheads.numbers import require_memory
 
-# a float64 operation with a subnormal result is off by at most half of this; 2.0**-1074 is 0 where subnormals are
+# 2^-1074: an operation with a subnormal result has an error of at most half of it. Written by its bits, because
+# 2.0**-1074 would be 0 on a thread that replaces subnormal numbers by zero
 (TINY,) = struct.unpack("<d", (1).to_bytes(8, "little"))
-NORMAL = sys.float_info.min  # 2^-1022: a thread that replaces subnormal numbers by zero is off by less than this
+NORMAL = sys.float_info.min  # 2^-1022: replacing a subnormal number by zero makes a smaller error
 LEAST_WEIGHT = 2.0**-900  # a layer with smaller weights is projected on the thread of the caller
-SMALL_SQUARE = 2.0**-900  # a sum of squares above it has lost nothing by underflow
+SMALL_SQUARE = 2.0**-900  # underflow does not change a sum of squares that is larger
 BLOCK = 1 << 18  # numbers in one block of rows; they fit into the cache
 
 

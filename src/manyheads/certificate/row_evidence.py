@@ -13,10 +13,10 @@ from numpy import ndarray
 class RowEvidence:
     """One number for each source, written by `judge_sources` (float64) or `judge_mixed` (mixed precision).
 
-    A pair's distance is that of its score from the threshold, negative where the pair is wrong. Its bound is a bound on
-    the rounding error of its score. A row is clear if all its distances exceed twice the bound of the whole row. There
-    the bound of every pair is the bound of the row, so that the tightest and the worst pair are both the first one with
-    the least distance. In the other rows every pair has its own bound.
+    The row of a source has all its pairs. A pair's distance is that of its score from the threshold, negative where the
+    pair is wrong. A pair's bound is a bound on the rounding error of its score. A row is clear if the size of every
+    distance in it exceeds twice the row's bound. In a clear row every pair has the bound of the row. So the tightest
+    pair and the worst pair are the same: the first with the least distance. In other rows each pair has its own bound.
     """
 
     low: Float64[ndarray, " items"]  # the largest score of a pair without a relation
@@ -32,7 +32,7 @@ class RowEvidence:
 
     @classmethod
     def of(cls, items: int) -> RowEvidence:
-        """Arrays for this many sources, not yet written: until then all pairs of a source are open."""
+        """Arrays for this number of sources. All pairs of a source are open until its row is written."""
         low, high, tightest, tightest_bound, worst, worst_bound = np.full((6, items), np.nan)
         missed, false_pairs, open_pairs, target = np.zeros((4, items), dtype=np.int64)
         open_pairs += items

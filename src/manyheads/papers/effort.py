@@ -100,7 +100,7 @@ TIMED_RUNS = tuple(
 EVALUATION = 1.25  # validation checks add about a quarter to the training
 STOPPED_EARLY = 0.8  # mean share of the step limit that the runs of a panel make
 PRODUCT = 512  # rows and columns of the matrices that time numpy
-BLOCK_SHARE = 1.0  # operations a second of a block's step (float32, one core) over numpy's (float64, all cores)
+BLOCK_SHARE = 1.0  # a block's step (float32, one core) makes this share of numpy's operations a second
 RETRIEVAL_SHARE = 0.1  # the same for a retrieval network, whose matrices are narrow
 RETRIEVAL_STEP = 2e-4  # seconds of a retrieval step apart from its matrix products
 
@@ -153,8 +153,8 @@ def non_negative_solution(
 ) -> Float64[ndarray, " unknowns"]:
     """The least squares solution without a negative number, for a few unknowns.
 
-    It is the best of the unconstrained solutions in every set of unknowns, where all others are 0. `scipy.optimize`
-    has the same, but takes 0.4 s to import.
+    For each set of unknowns, all others are 0 and the equations are solved without a constraint. The best solution
+    without a negative number is returned. `scipy.optimize` has the same, but takes 0.4 s to import.
 
     Args:
         matrix: The equations.
@@ -173,7 +173,7 @@ def non_negative_solution(
 
 
 def _layer_work(run: Run) -> Float64[ndarray, " 3"]:
-    """Of one step: 1, the operations of the projections, and all other operations, which are slower."""
+    """For one step: the number 1, the operations of the projections, and all other operations, which are slower."""
     projections = 8 * run.task.context * run.d_model * run.key_budget
     return np.array([1.0, projections, step_flops(run) - projections])
 

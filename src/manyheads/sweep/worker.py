@@ -14,7 +14,7 @@ from manyheads.sweep.store.record import Record, Storable
 from manyheads.sweep.trainers import GroupTrainer, Trainer
 from manyheads.text import shown_text
 
-GRACE = 5.0  # seconds past its time limit after which a run that ignores the limit ends with its process
+GRACE = 5.0  # seconds: a run that exceeds its time limit by more is ended together with its process
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def _train_one(unit: WorkUnit, run: Storable, stopped: Callable[[], bool]) -> Re
 
 
 def _train_group(unit: WorkUnit, trainer: GroupTrainer, stopped: Callable[[], bool]) -> list[Record]:
-    """All runs in one call, with the time that they would have one after the other."""
+    """Train all runs in one call. Its time limit is the sum of the limits of the runs."""
     limit = None if unit.time_limit is None else unit.time_limit * len(unit.runs)
     try:
         with _ended_by_force(limit):
@@ -70,7 +70,7 @@ def failure(trainer: Trainer, run: Storable, error: Exception) -> Record:
 
 @contextmanager
 def _ended_by_force(time_limit: float | None) -> Iterator[None]:
-    """End the process of a run that exceeds its limit and does not react, if the process is a worker's own."""
+    """End the process of a run that exceeds its limit and does not react, if it is a worker process."""
     if time_limit is None or multiprocessing.parent_process() is None:
         yield
         return

@@ -101,7 +101,7 @@ class Frontier:
         return self.bounds + rounding >= self.sign * threshold
 
     def next_batches(self, projection: Projection, ahead: int) -> list[Int[ndarray, " batch"]]:
-        """The batches of pairs to measure next: none while measured ones wait, one at first, later `ahead` ones."""
+        """The next batches of pairs to measure: one at first, later `ahead`; none while measured batches wait."""
         if self.measured:
             return []
         size = max(1, BATCH // (projection.heads * projection.items))
@@ -109,7 +109,7 @@ class Frontier:
         return [pairs[start : start + size] for start in range(0, len(pairs), size)]
 
     def measure(self, projection: Projection, batch: Int[ndarray, " batch"]) -> list[Measure]:
-        """Tighter bounds for the pairs of a batch, and contexts whose scores are near them. Changes nothing here."""
+        """Compute tighter bounds for the pairs of a batch, and contexts whose scores are near them. Stores nothing."""
         loops = self.sources[batch] == self.targets[batch]
         measures = []
         for pairs in (batch[loops], batch[~loops]):
@@ -119,7 +119,7 @@ class Frontier:
         return measures
 
     def examine(self) -> None:
-        """Enter the first batch that was measured."""
+        """Store the bounds and scores of the first batch that was measured."""
         batch, measures = self.measured.popleft()
         self.examined += len(batch)
         for pairs, extremes in measures:
@@ -129,7 +129,7 @@ class Frontier:
             self._update_worst(int(pairs[worst]), float(extremes.found[worst]), extremes.items[worst])
 
     def decide(self, projection: Projection, pair: int, limit: float, nodes: int) -> int:
-        """Branch until one side of the limit is proved for the pair's worst score; returns the number of nodes used."""
+        """Branch until the pair's worst score is proved above or below the limit; returns the number of nodes used."""
         one = slice(pair, pair + 1)
         problem = pair_problems(projection, self.sources[one], self.targets[one], self.length)
         decision = (branch_smallest if self.relations else branch_largest)(problem, limit, nodes)
