@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,8 +12,10 @@ from numpy import ndarray
 from manyheads import Graph, gaussian, permutation_graph, power_law_graph
 from manyheads._native import Finding, Fitting64
 from manyheads.errors import InputError
-from manyheads.fitting.descent import Engine, random_start
+from manyheads.fitting import FitOptions, FitProgress, fit
+from manyheads.fitting.descent import SHRUNK, DescentResult, Engine, after_failure, random_start
 from manyheads.fitting.options import Descent
+from manyheads.problem.problem import Problem
 
 FLOORLESS = -math.inf
 WEIGHT, RATIO = 3.0, 4.0
@@ -75,6 +78,35 @@ def test_an_attempt_with_near_pairs_is_not_given_up_while_its_rate_is_high() -> 
     )
     assert not result.separated  # its loss stops to fall at step 480, and again after the rate has fallen by half
     assert (1 + descent.hold) / 2 * descent.steps == descent.judged_from < result.steps < descent.steps
+
+
+def test_after_a_failure_near_pairs_go_on_from_the_same_weights_at_half_the_rate() -> None:
+    """Shrunk weights would bring back every relation; the first look at all pairs shows that few are missed."""
+    problem = Problem(permutation_graph(512, seed=1), gaussian(512, 32, seed=1))
+    descent = Descent(steps=400, rate=0.2, share=0.2, near_pairs=64, warm_up=30, widen=0)
+    seen: list[FitProgress] = []
+    options = FitOptions(seed=0, descent=descent, restarts=2, progress=seen.append)
+    assert fit(problem, heads=9, key_width=8, options=options).certificate.holds
+    last = [state for state in seen if state.attempt == 0][-1]
+    after = [state for state in seen if state.attempt == 1]
+    assert last.step == 400
+    assert last.wrong > 0
+    assert after[0].wrong < 100 < problem.relations
+    assert after[-1].step <= 200
+
+
+def test_the_next_attempt_depends_on_what_a_step_looks_at() -> None:
+    weights = random_start(12, heads=2, key_width=3, seed=0)
+    failed = DescentResult(weights, (1.0, 0.0), separated=False, wrong=3, loss=1.0, steps=100)
+    near = Descent(steps=100, rate=0.2, share=0.5, near_pairs=8)
+    again, gentler = after_failure(failed, near)
+    assert again is weights
+    assert gentler == replace(near, steps=50, rate=0.1)
+    for whole in (replace(near, share=1.0), replace(near, near_pairs=0)):
+        (query, _, threshold), same = after_failure(failed, whole)
+        assert same is whole
+        np.testing.assert_array_equal(query, SHRUNK * weights[0])
+        assert threshold == SHRUNK**2 * weights[2]
 
 
 def test_without_near_pairs_a_share_counts_only_its_own_sources() -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Float32, Float64
@@ -91,7 +91,7 @@ class Engine:
         padded = heads * -(-key_width // 16) * 16  # the engine's rows are whole vectors
         needed = 4 * graph.items * (padded * (5 + threads) + 2 * heads * key_width + 2 * rows.shape[1])
         needed += 64 * heads * key_width * rows.shape[1]
-        near_pairs = descent.near_pairs if descent.share < 1 else 0
+        near_pairs = descent.near_pairs if descent.counts_near_pairs else 0
         needed += 64 * graph.items * near_pairs  # 16 of 4 bytes at most
         require_memory(needed, f"a fit of {in_heads(heads, key_width)} over {graph.items:,} items")
         fitting: PairFitting
@@ -137,7 +137,7 @@ class Engine:
         descent, done = self.descent, 0
         length = max(1, len(rates) // BURSTS)
         if descent.share < 1:  # a survey costs as much as 1/share steps
-            apart = BETWEEN_LOOKS_NEAR if descent.near_pairs else BETWEEN_LOOKS
+            apart = BETWEEN_LOOKS_NEAR if descent.counts_near_pairs else BETWEEN_LOOKS
             length = max(length, round(apart / descent.share))
         while done < len(rates):
             left = max(0.0, self.deadline - time.monotonic())  # a burst without time left still makes one survey
@@ -231,7 +231,8 @@ def _normalised(result: DescentResult) -> float:
 
 SCALE = 0.2  # √ of the scores' standard deviation; small, so that chance assigns no relation to a head
 THRESHOLD = 1.5
-SHRUNK = 0.3  # factor on the weights of a failed attempt
+SHRUNK = 0.3  # factor on the weights of a failed attempt, where every step looks at all pairs
+GENTLER = 0.5  # factor on the rate and on the steps after a failed attempt, where near pairs count
 
 
 def random_start(d_model: int, *, heads: int, key_width: int, seed: int, key_heads: int | None = None) -> Weights:
@@ -253,6 +254,24 @@ def shrunk_start(weights: Weights) -> Weights:
     """
     query, key, threshold = weights
     return query * SHRUNK, key * SHRUNK, threshold * SHRUNK**2
+
+
+def after_failure(result: DescentResult, descent: Descent) -> tuple[Weights, Descent]:
+    """The next attempt after one that failed.
+
+    With near pairs, relations that some head nearly holds are left: the next attempt goes on from the same weights, at
+    half the rate. Otherwise it starts from shrunk weights.
+
+    Args:
+        result: The failed attempt.
+        descent: The settings of the first attempt.
+
+    Returns:
+        The first weights of the next attempt, and its settings.
+    """
+    if not descent.counts_near_pairs:
+        return shrunk_start(result.weights), descent
+    return result.weights, replace(descent, rate=GENTLER * descent.rate, steps=round(GENTLER * descent.steps))
 
 
 def widening_start(result: DescentResult) -> Weights:

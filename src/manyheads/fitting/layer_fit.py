@@ -18,7 +18,7 @@ from manyheads.certificate import Certificate, certify, described
 from manyheads.certificate.certificate import calibrate
 from manyheads.certificate.precisions import Precision
 from manyheads.errors import InputError, require_type
-from manyheads.fitting.descent import DescentResult, Engine, Weights, random_start, shrunk_start, widening_start
+from manyheads.fitting.descent import DescentResult, Engine, Weights, after_failure, random_start, widening_start
 from manyheads.fitting.folding import Map, fold, levelling_map, linear_map, map_rows, suitable_map, unfold
 from manyheads.fitting.options import DEFAULT_OPTIONS, Descent, FitOptions, FitProgress, suitable_descent
 from manyheads.fitting.shapes import Band, completed_shape, most_heads, narrowest_band, require_possible
@@ -30,7 +30,7 @@ from manyheads.problem.problem import Problem
 from manyheads.tables import Shown, Summary, counted, data_frame, in_heads, summary
 
 WIDENINGS, WIDER, SLOWER = 8, 20, 0.3  # rounds of widening; factors on the steps and on the rate of each
-CHAIN = 6  # attempts from one random start; all but the first start from the shrunk weights of the last
+CHAIN = 6  # attempts from one random start; all but the first start from the weights of the last
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -153,7 +153,7 @@ def _fit(problem: Problem, shape: Shape, options: FitOptions, start: Layer | Non
             )
             result = run(attempt, weights)
         else:
-            result = run(attempt, shrunk_start(result.weights))
+            result = run(attempt, *after_failure(result, descent))
         if best is None or _nearer(result, best[2]) or (best[1].holds and result.separated):
             now = widened(inner, (*inner.judge(result), result), partial(run, attempt, warm=True), descent)
             # a layer that holds, but not in the precision asked for, gives way only to a wider margin

@@ -68,12 +68,17 @@ class Descent:
         normalise_numbers(self, steps="fit_steps")
 
     @property
+    def counts_near_pairs(self) -> bool:
+        """Whether a step counts near pairs of the sources that it does not look at."""
+        return self.near_pairs > 0 and self.share < 1
+
+    @property
     def judged_from(self) -> float:
         """From this step on, an attempt whose loss no longer falls ends.
 
         Steps with near pairs have a high rate, at which the loss goes up and down until the rate has fallen by half.
         """
-        part = (1 + self.hold) / 2 if self.near_pairs and self.share < 1 else self.hold
+        part = (1 + self.hold) / 2 if self.counts_near_pairs else self.hold
         return part * self.steps
 
     def rates(self, *, warm: bool = False) -> list[float]:

@@ -7,12 +7,12 @@ import pickle
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from manyheads.certificate import Certificate
 from manyheads.errors import InputError
 from manyheads.executors import stop_signal
-from manyheads.fitting.descent import DescentResult, Engine, Weights, shrunk_start
+from manyheads.fitting.descent import DescentResult, Engine, Weights, after_failure
 from manyheads.fitting.layer_fit import CHAIN, MappedProblem, widened
 from manyheads.fitting.options import Descent, FitOptions, FitProgress
 from manyheads.fitting.trial_order import TrialPlan
@@ -85,7 +85,7 @@ class TrialEnd:
 
 
 def try_shape(task: TrialTask) -> TrialEnd:
-    """A chain of attempts at one shape: the first from a start, each next from the shrunk weights of the last.
+    """A chain of attempts at one shape: the first from a start, each next from the weights of the last.
 
     Raises:
         StoppedError: The result is no longer wanted.
@@ -99,24 +99,26 @@ def try_shape(task: TrialTask) -> TrialEnd:
         if stopped():
             raise StoppedError
 
-    def run(weights: Weights, descent: Descent) -> DescentResult:
+    def run(weights: Weights, descent: Descent, *, warm: bool = False) -> DescentResult:
         pulse()
         return Engine(
             graph, inner.rows, heads=plan.heads, key_width=plan.key_width, key_heads=setting.key_heads,
             descent=descent, ratio=inner.ratio(plan.heads), progress=task.progress, begun=task.begun,
             deadline=deadline, engine=options.engine, device=options.device, pulse=pulse,
-        ).run(weights, warm=descent is not setting.descent)  # fmt: skip
+        ).run(weights, warm=warm)  # fmt: skip
 
-    weights = plan.weights(inner.problem.d_model, setting.key_heads)
+    weights, descent = plan.weights(inner.problem.d_model, setting.key_heads), setting.descent
     for _ in range(CHAIN):
-        result = run(weights, setting.descent)
+        result = run(weights, descent)
         hopeless = result.wrong > HOPELESS * max(1, graph.relations)
         if result.separated or hopeless or time.monotonic() >= deadline:
             break
-        weights = shrunk_start(result.weights)
+        weights, descent = after_failure(result, setting.descent)
     layer, certificate = None, None
     if result.separated:
-        layer, certificate, result = widened(inner, (*inner.judge(result), result), run, setting.descent)
+        layer, certificate, result = widened(
+            inner, (*inner.judge(result), result), partial(run, warm=True), setting.descent
+        )
     margin = math.nan if certificate is None else certificate.normalised_margin
     if certificate is None or not certificate.holds_in(options.precision):
         return TrialEnd(result.wrong, margin, result.steps, None, None, None)
