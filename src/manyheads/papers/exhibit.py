@@ -144,7 +144,7 @@ EXHIBITS: dict[str, str | Exhibit] = {  # "module:attribute", imported at the fi
     "retrieval_width": "manyheads.papers.head_count_tables:RETRIEVAL_WIDTH",
     "retrieval_digits": "manyheads.papers.head_count_tables:RETRIEVAL_DIGITS",
 }
-OF_PAPERS = dict(EXHIBITS)  # a copy: without those that are registered from outside
+OF_PAPERS = dict(EXHIBITS)  # a copy: exhibits that are registered later are not in it
 VERBS = ("list", "claims", "rows")
 RESERVED = (*(collection.word for collection in COLLECTIONS), *VERBS)  # words of the command
 

@@ -125,7 +125,7 @@ def shown_relations(answer: RelationsThatFit, *, bits: float) -> list[Renderable
         ),
         (
             "paper's law",
-            f"{answer.paper_law:,} relations: {side}/({RELATION_SLOPE}·log2 m), read backwards{other}",
+            f"{answer.paper_law:,} relations: {side}/({RELATION_SLOPE}·log2 m), the law solved for m'{other}",
         ),
         ("guaranteed", proved or str(answer.unproved)),
         ("bits per weight", f"{answer.bits_per_weight}, by the degrees-of-freedom law"),
@@ -242,7 +242,7 @@ def shown_retrieval(bounds: RetrievalBounds) -> list[RenderableType]:
         "M counts the parameters of the two MLPs; C, γ and the constant in Ω depend on f_i and F0 and are not stated",
     ]
     if bounds.fewer:
-        notes.append("that L layers of h heads do where L·h ≥ D is the paper's conjecture, not a theorem")
+        notes.append("the paper conjectures, without a proof, that L layers of h heads are enough if L·h ≥ D")
     things = f"{dimension} thing{'' if dimension == 1 else 's'}"
     head = f"retrieve {things} from {length:,} tokens, with an error of at most ε"
     return [Text(head), pairs_table(rows), *shown_notes(notes)]
@@ -337,7 +337,7 @@ def _grouped(advice: Plan) -> list[tuple[str, str]]:
 
 
 def _fewer(one: FewerHeads) -> str:
-    layers = f"may do in {one.layers} layers"
+    layers = f"{one.layers} layers may be enough"
     if not one.exponent:
         return f"the bound says nothing before T = {one.from_length:,}; {layers}"
     return f"M = Ω(ε^−{one.exponent:.3g}), the exponent growing with T; {layers}"
