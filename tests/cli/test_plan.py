@@ -221,7 +221,7 @@ def test_retrieval(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(RETRIEVAL) == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert "4 heads of width 2: M > C/ε^γ, whatever the length" in shown
-    assert "1 head of width 2 M = Ω(ε^−6), the exponent growing with T; may do in 4 layers" in shown
+    assert "1 head of width 2 M = Ω(ε^−6), the exponent growing with T; 4 layers may be enough" in shown
     assert "1 head of width T·d = 128·d: M > C/ε^(1+γ)" in shown
     facts = told([*RETRIEVAL, "--key-width", "8", "--input-width", "4"], capsys)
     assert [round(one["exponent"], 3) for one in facts["fewer"]] == [1.8, 0.421, 0.0]
