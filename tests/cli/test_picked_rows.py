@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file
 from support.commands import refused
 
 from manyheads import Embedding, InputError, read_embedding
@@ -42,6 +43,32 @@ def test_fit_certify_and_attend_use_the_rows_of_the_names(capsys: pytest.Capture
     assert main(words) == 0
     told = capsys.readouterr().out.splitlines()[-1]
     assert [pair["target"] for pair in json.loads(told)["attends"]] == ["Rome"]
+
+
+def test_attend_and_export_take_the_rows_of_the_layers_labels(capsys: pytest.CaptureFixture[str]) -> None:
+    """With the names of all rows these are the rows of the certificate, so there is no note that nothing is proved."""
+    files = ["--save-embedding", "picked.safetensors", "-o", "layer.safetensors"]
+    assert main(["fit", *PICKED, "--heads", "1", "--key-width", "6", *files]) == 0
+    capsys.readouterr()
+    for rows in (PICKED[2:], ["--embedding", "picked.safetensors"]):
+        assert main(["attend", "layer.safetensors", "Italy", "Rome", *rows, "--json"]) == 0
+        facts = json.loads(capsys.readouterr().out.splitlines()[-1])
+        assert [pair["target"] for pair in facts["attends"]] == ["Rome"]
+        assert facts["notes"] == []
+        assert main(["export", "layer.safetensors", "made", "--to", "torch", *rows, "--force"]) == 0
+        np.testing.assert_array_equal(load_file("made/layer.safetensors")["embedding"], ROWS[:6])
+    assert read_embedding("picked.safetensors").names == ("France", "Paris", "Italy", "Rome", "Spain", "Madrid")
+    capsys.readouterr()
+    for command in (["attend", "layer.safetensors", "Italy"], ["export", "layer.safetensors", "new", "--to", "torch"]):
+        said = refused([*command, "--embedding", "rows.npy"], capsys)
+        assert "the layer names 6 items but the embedding has 40 rows without names: give --labels" in said
+    assert "--labels does not apply" in refused([*command, "--labels", "names.json"], capsys)
+
+
+def test_rows_without_names_are_refused_with_what_helps(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["fit", *PICKED[:4]], ["train", *PICKED[:4], "--heads", "1", "--key-width", "2"]):
+        said = refused(words, capsys)
+        assert "the embedding has 40 rows, which have no names: give the names of all rows (--labels" in said
 
 
 def test_all_rows_and_a_forced_heading(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from collections.abc import Callable
 from pathlib import Path
@@ -14,8 +15,10 @@ import torch
 from numpy.typing import DTypeLike
 from safetensors.torch import save_file as save_torch
 
-from manyheads import InputError, gaussian
+from manyheads import Embedding, InputError, gaussian
 from manyheads.files import read_embedding, read_labels, write_embedding
+from manyheads.files.embedding_files import FORMAT
+from manyheads.files.safetensors_files import pack_tensors
 
 ROWS = gaussian(4, 3, seed=0)
 
@@ -24,6 +27,21 @@ ROWS = gaussian(4, 3, seed=0)
 def test_an_embedding_comes_back_to_the_last_bit(tmp_path: Path, name: str) -> None:
     write_embedding(tmp_path / name, ROWS)
     np.testing.assert_array_equal(read_embedding(tmp_path / name), ROWS)
+
+
+def test_the_names_of_the_rows_come_back(tmp_path: Path) -> None:
+    names = ("ĠParis", 'a,"b"', "\x1b[2J", "ĠParis")
+    path = tmp_path / "a.safetensors"
+    write_embedding(path, Embedding(ROWS, names))
+    assert read_embedding(path).names == names
+    assert read_embedding(path, names=list("abcd")).names == tuple("abcd")
+    # the names of another program's file are not ours to read, and names must be as many as the rows
+    safetensors.numpy.save_file({"wte": ROWS}, path, {"names": json.dumps(names)})
+    assert read_embedding(path).names is None
+    for said in ('["a"]', '["a", "b", "c", 4]', "["):
+        path.write_bytes(pack_tensors({"embedding": ROWS}, {"format": FORMAT, "names": said}))
+        with pytest.raises(InputError):
+            read_embedding(path)
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, ">f4"])

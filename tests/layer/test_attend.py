@@ -107,7 +107,7 @@ def test_words_line_by_line(capsys: pytest.CaptureFixture[str], monkeypatch: pyt
 SENTENCES = [
     (["cats", "--labels", "names.json"], "there is no item 'cats': did you mean 'cat'?"),
     (["7"], "there is no item '7'"),
-    (["cat", "--labels", "short.txt"], "2 labels do not name the 6 rows of the embedding"),
+    (["cat", "--labels", "short.txt"], "2 names do not name the 6 rows of the embedding"),
     (["0", "--embedding", "narrow.npy"], "the layer reads rows of 8 numbers but the embedding has 7"),
     (["--json"], "--json needs words: give them after the layer"),
     ([], "no word was given"),
@@ -170,7 +170,10 @@ EXPORT = ["export", "layer.safetensors", "out", "--to"]
 EXPORT_SENTENCES = [
     ([*EXPORT, "transformers", "--embedding", "rows.npy"], "a layer with the rule max goes to torch or transformer-"),
     ([*EXPORT, "transformer-lens"], "an export to transformer-lens carries the embedding, and none is given"),
-    ([*EXPORT, "torch", "--tensor", "x"], "--tensor names a tensor of the embedding's file: give --embedding"),
+    (
+        [*EXPORT, "torch", "--tensor", "x"],
+        "--tensor does not apply: it is about the rows of the embedding: give --embedding",
+    ),
     (["export", "layer.safetensors", "rows.npy", "--to", "torch"], "rows.npy is a file, not a directory to write into"),
     (["export", "layer.safetensors", "no/out", "--to", "torch"], "no/out cannot be written: there is no directory no"),
     (["export", "rows.npy", "out", "--to", "torch"], "rows.npy is not a safetensors file"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import math
 import re
 from collections.abc import Sequence
@@ -20,6 +21,7 @@ from manyheads.files.safetensors_files import CHECKSUM, pack_tensors, read_tenso
 from manyheads.problem.embedding import Embedding
 
 FORMAT = "manyheads embedding"
+NAMES = "names"  # a JSON list in the metadata of such a file
 TOKEN_EMBEDDING = "token_embd.weight"  # its name in GGUF files
 MAGIC = b"\x93NUMPY"
 SURROGATE = re.compile("[\ud800-\udfff]")
@@ -39,7 +41,8 @@ def read_embedding(path: str | Path, *, tensor: str | None = None, names: Sequen
         tensor: The name of the tensor. A safetensors file with one tensor does not need it; the default in a GGUF model
             is its token embedding.
         names: The names of the rows, all of them, e.g. from `read_labels`. Without them, the rows of a GGUF model's
-            token embedding have the names of its tokens, and other rows have none.
+            token embedding have the names of its tokens, and rows that `write_embedding` wrote have the names that they
+            had. Other rows have none.
 
     Returns:
         The rows in float32, with their names.
@@ -60,17 +63,18 @@ def _rows(path: Path, tensor: str | None) -> tuple[Float32[ndarray, "items d_mod
             raise InputError(f"{path} is an .npy file, which holds one array and no tensor '{tensor}'")
         return checked_rows(_npy(path), path), None
     if path.suffix == ".safetensors":
-        return checked_rows(_safetensors(path, tensor), path), None
+        return _safetensors(path, tensor)
     if path.suffix == GGUF_SUFFIX:
         return _gguf(path, tensor or TOKEN_EMBEDDING)
     raise InputError(f"{path} is not an embedding file: its name must end in .npy, .safetensors or .gguf")
 
 
 def write_embedding(path: str | Path, embedding: Embedding | ndarray, *, force: bool = False) -> None:
-    """Write the rows of an embedding, without their names. `read_embedding` returns the same numbers.
+    """Write the rows of an embedding. `read_embedding` returns the same numbers.
 
     Args:
-        path: The file; its name must end in .npy, or in .safetensors, which also gets a checksum.
+        path: The file. Its name must end in .safetensors, which also gets the names of the rows and a checksum, or in
+            .npy, which has the numbers only.
         embedding: One row for each item.
         force: Whether to replace an existing file.
 
@@ -78,15 +82,19 @@ def write_embedding(path: str | Path, embedding: Embedding | ndarray, *, force: 
         InputError: The file exists and `force` is False, or it cannot be written.
     """
     require_type(embedding, (Embedding, ndarray), "the embedding to write")
-    write_whole(path, pack_embedding(path, Embedding.of(embedding).rows), force=force)
+    known = Embedding.of(embedding)
+    write_whole(path, pack_embedding(path, known.rows, known.names), force=force)
 
 
-def pack_embedding(path: str | Path, embedding: Float32[ndarray, "items d_model"]) -> bytes:
+def pack_embedding(
+    path: str | Path, embedding: Float32[ndarray, "items d_model"], names: Sequence[str] | None = None
+) -> bytes:
     """The bytes of an embedding's file, for `write_together`.
 
     Args:
         path: The name of the file; its ending decides the format.
         embedding: Rows of shape (items, d_model).
+        names: The names of the rows; a .npy file has none.
 
     Returns:
         The bytes.
@@ -100,7 +108,8 @@ def pack_embedding(path: str | Path, embedding: Float32[ndarray, "items d_model"
         np.save(buffer, embedding, allow_pickle=False)
         return buffer.getvalue()
     if path.suffix == ".safetensors":
-        return pack_tensors({"embedding": embedding}, {"format": FORMAT})
+        known = {} if names is None else {NAMES: json.dumps(names)}
+        return pack_tensors({"embedding": embedding}, {"format": FORMAT, **known})
     raise InputError(f"{path} cannot hold an embedding: its name must end in .npy or .safetensors")
 
 
@@ -180,7 +189,7 @@ def _npy(path: Path) -> ndarray:
     return flat.reshape(shape, order="F" if fortran else "C")
 
 
-def _safetensors(path: Path, name: str | None) -> ndarray:
+def _safetensors(path: Path, name: str | None) -> tuple[Float32[ndarray, "items d_model"], tuple[str, ...] | None]:
     file = read_tensors(path)
     if CHECKSUM in file.metadata or file.metadata.get("format") == FORMAT:
         file.verify()
@@ -188,7 +197,8 @@ def _safetensors(path: Path, name: str | None) -> ndarray:
         if len(file.tensors) != 1:
             raise InputError(f"{path} holds {len(file.tensors)} tensors, so one must be named: {file.names}")
         (name,) = file.tensors
-    return file.floats(name)
+    names = file.metadata.get(NAMES) if file.metadata.get("format") == FORMAT else None
+    return checked_rows(file.floats(name), path), None if names is None else tuple(_json_labels(names, path))
 
 
 def _gguf(path: Path, name: str) -> tuple[Float32[ndarray, "items d_model"], tuple[str, ...] | None]:

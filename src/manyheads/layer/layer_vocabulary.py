@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy import ndarray
 
 from manyheads.errors import InputError
 from manyheads.layer.layer import Layer
-from manyheads.problem.embedding import near_names, places_of, with_nearest
+from manyheads.problem.embedding import Embedding, near_names, places_of, with_nearest
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,29 @@ class RecognisedPair:
     score: float
     margin: float
     head: int
+
+
+def layer_rows(layer: Layer, embedding: Embedding) -> Embedding:
+    """The rows of a layer's items with their names.
+
+    Args:
+        layer: The layer.
+        embedding: The rows of its items; or more rows with names, of which those of the layer's labels are taken.
+
+    Returns:
+        A row for each item. All rows, if the layer has no labels.
+
+    Raises:
+        InputError: The rows are not as many as the labels, and they have no names, or a label has no row.
+    """
+    if layer.labels is None or len(layer.labels) == embedding.items:
+        return replace(embedding, names=embedding.names or layer.labels)
+    if embedding.names is None:
+        raise InputError(
+            f"the layer names {len(layer.labels):,} items but the embedding has {embedding.items:,} rows without "
+            "names: give --labels with the names of all rows"
+        )
+    return embedding.select(layer.labels)
 
 
 @dataclass(frozen=True, eq=False)

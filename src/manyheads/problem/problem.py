@@ -48,8 +48,9 @@ class Problem(Shown):
             raise InputError(f"the embedding of a problem is an Embedding or an array, not {type(embedding).__name__}")
         rows = Embedding.of(embedding)
         if rows.items != graph.items:
-            pick = graph.labels is not None and rows.names is not None
-            hint = ": embedding.select(graph.labels) picks the rows of its labels" if pick else ""
+            hint = "" if graph.labels is None else ": embedding.select(graph.labels) picks the rows of its labels"
+            if graph.labels is not None and rows.names is None:
+                hint = ", which have no names: give the names of all rows (--labels, or names= of read_embedding)"
             raise InputError(f"the graph has {graph.items} items but the embedding has {rows.items} rows{hint}")
         object.__setattr__(self, "graph", graph)
         object.__setattr__(self, "embedding", rows)

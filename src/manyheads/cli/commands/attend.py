@@ -35,8 +35,9 @@ class AttendCommand:
     Several words are one context. A single word is shown with all items it attends to, and all that attend to it.
     Without words, the command asks for them line by line. A word stands for its label and for that label at the
     beginning of a word, as tokenisers mark it (Ġcat, ▁cat). Heads are numbered from 0. The names come from --labels or
-    --graph, else from the layer's file, else from the embedding. The layer's file says what was proved about the layer;
-    a note says when the context or the rows are outside of that.
+    --graph, else from the embedding, else from the layer's file. If the embedding has more rows than the layer has
+    items, the rows of the layer's labels are taken. The layer's file says what was proved about the layer; a note says
+    when the context or the rows are outside of that.
     """
 
     layer: LayerFile
@@ -58,8 +59,8 @@ class AttendCommand:
         from manyheads.files import read_layer
         from manyheads.layer.layer_vocabulary import Vocabulary
 
-        layer, embedding = read_layer(self.layer), read_embedding_file(self.embedding, tensor=self.tensor)
-        embedding = self._items(layer, embedding)
+        layer = read_layer(self.layer)
+        embedding = self._items(layer, read_embedding_file(self.embedding, tensor=self.tensor, labels=self.labels))
         vocabulary = Vocabulary(layer, embedding.rows, embedding.names)
         is_other = layer.record is not None and layer.record.embedding != embedding.fingerprint
         if self.words:
@@ -71,29 +72,13 @@ class AttendCommand:
 
     def _items(self, layer: Layer, embedding: Embedding) -> Embedding:
         """The rows of the layer's items with their names."""
-        from manyheads.files import read_labels
+        from manyheads.layer.layer_vocabulary import layer_rows
 
-        if self.graph is not None:
-            graph, chosen = read_graph_file(
-                str(self.graph), items=embedding.items, labels=self.labels, embedding=embedding
-            )
-            assert chosen is not None
-            return replace(chosen, names=graph.labels)
-        if self.labels is not None:
-            names = read_labels(self.labels)
-            if len(names) != embedding.items:
-                raise InputError(f"{len(names)} labels do not name the {embedding.items} rows of the embedding")
-            return replace(embedding, names=names)
-        if layer.labels is None:
-            return embedding
-        if len(layer.labels) == embedding.items:
-            return replace(embedding, names=layer.labels)
-        if embedding.names is None:
-            raise InputError(
-                f"{self.layer} names {len(layer.labels):,} items but the embedding has {embedding.items:,} rows "
-                "without names: give --labels with the names of all rows"
-            )
-        return embedding.select(layer.labels)
+        if self.graph is None:
+            return layer_rows(layer, embedding)
+        graph, chosen = read_graph_file(str(self.graph), items=embedding.items, embedding=embedding)
+        assert chosen is not None
+        return replace(chosen, names=graph.labels)
 
 
 def attention_answer(vocabulary: Vocabulary, words: tuple[str, ...], *, other_rows: bool = False) -> Answer:

@@ -8,10 +8,9 @@ from typing import Annotated, Literal
 
 import tyro
 
-from manyheads.cli.options.option_types import File, Flag, Json, LayerFile, Tensor
+from manyheads.cli.options.option_types import File, Flag, Json, Labels, LayerFile, Tensor, refuse
 from manyheads.cli.options.problem_options import read_embedding_file
 from manyheads.cli.render.answer import Answer, pairs_table, shown_files, shown_notes
-from manyheads.errors import InputError
 
 LOAD = {
     "torch": "from attention import AttentionLayer; AttentionLayer.load()",
@@ -35,6 +34,7 @@ class ExportCommand:
     """The library. torch and transformer-lens (versions 2 and 3) take any rule, transformers takes softmax only."""
     embedding: File = None
     """The embedding (.npy, .safetensors, .gguf) that goes with the layer; only torch does not need it."""
+    labels: Labels = None
     tensor: Tensor = None
     precision: Annotated[
         Literal["float32", "float64"] | None, tyro.conf.arg(help_behavior_hint="(default: the layer's own)")
@@ -48,12 +48,16 @@ class ExportCommand:
         """Read the layer, write the directory."""
         from manyheads.cli.render.layer_table import layer_facts, layer_words
         from manyheads.files import check_directory, export_precision, read_layer, read_provenance, write_export
+        from manyheads.layer.layer_vocabulary import layer_rows
 
         check_directory(self.output, force=self.force)
         layer, provenance = read_layer(self.layer), read_provenance(self.layer)
-        if self.embedding is None and self.tensor is not None:
-            raise InputError("--tensor names a tensor of the embedding's file: give --embedding")
-        embedding = None if self.embedding is None else read_embedding_file(self.embedding, tensor=self.tensor).rows
+        for option in ("tensor", "labels") if self.embedding is None else ():
+            refuse(option, getattr(self, option), because="it is about the rows of the embedding: give --embedding")
+        embedding = None
+        if self.embedding is not None:
+            known = read_embedding_file(self.embedding, tensor=self.tensor, labels=self.labels)
+            embedding = layer_rows(layer, known).rows
         precision = self.precision or export_precision(layer)
         written = write_export(
             self.output,

@@ -208,7 +208,7 @@ class Outputs:
         if self.save_graph is not None:
             files[self.save_graph] = pack_graph(self.save_graph, problem.graph)
         if self.save_embedding is not None:
-            files[self.save_embedding] = pack_embedding(self.save_embedding, problem.rows)
+            files[self.save_embedding] = pack_embedding(self.save_embedding, problem.rows, problem.graph.labels)
         write_together(files, force=self.force)
         return list(files)
 

@@ -207,6 +207,7 @@ def read_graph_file(
     from manyheads.files import read_graph, read_labels
     from manyheads.files.graph_headings import HeadingWarning
     from manyheads.problem.embedding import Embedding
+    from manyheads.problem.problem import Problem
 
     if header and no_header:
         raise InputError("--header and --no-header contradict each other: give one of them")
@@ -227,16 +228,18 @@ def read_graph_file(
             embedding = rows.select(graph.labels)
             picked = f"{graph.items:,} of {rows.items:,} rows are items, those of the labels in {path}"
             notes.append(f"{picked}: --all-rows takes all")
+    if embedding is not None:
+        Problem(graph, embedding)
     for note in notes:  # after all that can be refused: a refusal is one line
         say(f"note: {note}")
     return graph, embedding
 
 
-def read_embedding_file(path: str | Path, *, tensor: str | None) -> Embedding:
-    """The embedding of a file."""
-    from manyheads.files import read_embedding
+def read_embedding_file(path: str | Path, *, tensor: str | None, labels: Path | None = None) -> Embedding:
+    """The embedding of a file, with the names of a file of labels."""
+    from manyheads.files import read_embedding, read_labels
 
-    return read_embedding(path, tensor=tensor)
+    return read_embedding(path, tensor=tensor, names=None if labels is None else read_labels(labels))
 
 
 def _sentence(warning: Warning | str) -> str:
