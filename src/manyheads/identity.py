@@ -1,4 +1,4 @@
-"""Identified: a run whose id is the hash of its fields."""
+"""IdentifiedRun: a run whose id is the hash of its fields."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def fields_id(run_fields: Mapping[str, object]) -> str:
     return hashlib.sha256(canonical_json(run_fields).encode()).hexdigest()[:16]
 
 
-class Identified(ABC):
+class IdentifiedRun(ABC):
     """A frozen run of any kind that a store keeps under its id."""
 
     @property
@@ -43,7 +43,7 @@ class Identified(ABC):
         return fields_id(self.fields)
 
 
-class BatchedRun(Identified):
+class BatchedRun(IdentifiedRun):
     """A run that can be trained together with others, in one set of tensors.
 
     Attributes:

@@ -10,7 +10,7 @@ import pytest
 from support.tiny_retrieval import SQUARES, curved
 
 from manyheads import InputError
-from manyheads.retrieval import Feature, NotCovered, RetrievalTask, draw_examples, max_and_min, sum_of_maxima
+from manyheads.retrieval import Feature, RetrievalTask, TheoremWarning, draw_examples, max_and_min, sum_of_maxima
 from manyheads.retrieval.retrieval_task import unit_directions
 
 RNG = np.random.default_rng(5)
@@ -48,7 +48,7 @@ def test_a_network_reads_who_is_outside() -> None:
 
 
 def test_subsets_shorter_than_a_quarter_are_warned_about() -> None:
-    with pytest.warns(NotCovered, match="S_2 has 1 of 5 places, less than the quarter"):
+    with pytest.warns(TheoremWarning, match="S_2 has 1 of 5 places, less than the quarter"):
         curved(5, (np.arange(2), np.arange(1)))
     assert curved(4, (np.arange(2), np.arange(1))).caveat is None
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from support.tiny_retrieval import curved
 
 from manyheads import InputError
-from manyheads.retrieval import Combination, Feature, NotCovered, RetrievalTask, SharpHeads, challenge, sharp_heads
+from manyheads.retrieval import Combination, Feature, RetrievalTask, SharpHeads, TheoremWarning, challenge, sharp_heads
 from manyheads.retrieval.sharp_construction import softness
 
 RNG = np.random.default_rng(5)
@@ -39,7 +39,7 @@ def test_no_sequence_breaks_the_bound_on_a_soft_minimum(
     inside = min(inside, len(values))
     feature, one = Feature(lambda x: x[..., 0], 0.0, 1.0), Combination(lambda z: z[..., 0], np.ones(1))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotCovered)
+        warnings.simplefilter("ignore", TheoremWarning)
         task = RetrievalTask((feature,), one, len(values), 1, (np.arange(inside),))
     sharp = SharpHeads(task, beta, penalty)
     x = np.array(values)[None, :, None]

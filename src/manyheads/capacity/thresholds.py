@@ -26,7 +26,7 @@ EXACT_SHARE = 0.5  # the share of seeds that must recover every pair
 
 
 @runtime_checkable
-class Scored(Protocol):
+class ScoredResult(Protocol):
     """The result of a run: a record of a store, or a row of the paper."""
 
     def score(self, name: str) -> float | int | None:
@@ -97,7 +97,7 @@ class Goal:
         if self.exact and not (rule.context_blind and rule.has_rounding_bound):
             raise InputError(f"exact recovery is decided pair by pair, which the rule {rule} does not allow")
 
-    def score(self, outcome: Scored) -> float | None:
+    def score(self, outcome: ScoredResult) -> float | None:
         """The score of one run.
 
         Args:

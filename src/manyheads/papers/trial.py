@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from typing import ClassVar, Literal
 
 from manyheads.block.block_run import BlockRun
-from manyheads.identity import Identified
+from manyheads.identity import IdentifiedRun
 from manyheads.problem.embedding_kinds import one_hot
 from manyheads.retrieval.retrieval_run import RetrievalRun
 from manyheads.sweep import BlockTrainer, LayerTrainer, Record, RetrievalTrainer, Trainer
@@ -26,7 +26,7 @@ TORCH_WORK: frozenset[Work] = frozenset({"block", "retrieval"})  # the kinds tha
 
 
 @dataclass(frozen=True)
-class Trial(Identified):
+class Trial(IdentifiedRun):
     """A run that is no training: a frozen dataclass that `make` turns into scores, stored like every other run."""
 
     KIND: ClassVar[str]  # a word for the store

@@ -15,7 +15,7 @@ from manyheads.bounds.head_bounds import is_covered
 from manyheads.errors import InputError
 
 
-class NotCovered(UserWarning):
+class TheoremWarning(UserWarning):
     """The theorems on head counts do not cover this task."""
 
 
@@ -67,7 +67,7 @@ class RetrievalTask:
         length: T, the number of tokens of a sequence.
         width: d, the numbers of a token.
         subsets: S_1 … S_D, places counted from 0; None if every S_i is the whole sequence. The theorems ask for at
-            least T/4 places in each: a smaller subset is allowed, with the warning `NotCovered`.
+            least T/4 places in each: a smaller subset is allowed, with the warning `TheoremWarning`.
         box: The smallest and the largest value of every coordinate of a token.
 
     >>> spread = RetrievalTask(
@@ -94,7 +94,7 @@ class RetrievalTask:
         if self.subsets is not None:
             _check_subsets(self.subsets, self.dimension, self.length)
         if self.caveat is not None:
-            warnings.warn(self.caveat, NotCovered, stacklevel=3)
+            warnings.warn(self.caveat, TheoremWarning, stacklevel=3)
 
     @property
     def dimension(self) -> int:

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from manyheads.bounds.shape import require_even_sharing
 from manyheads.errors import InputError, require_type
-from manyheads.identity import Identified, normalise_numbers
+from manyheads.identity import IdentifiedRun, normalise_numbers
 from manyheads.layer.rules import MAX, Rule, rule_named
 from manyheads.numbers import check_numbers
 from manyheads.training.protocol import PROTOCOL_VERSION, Protocol
@@ -15,7 +15,7 @@ from manyheads.training.task import Task
 
 
 @dataclass(frozen=True)
-class Run(Identified):
+class Run(IdentifiedRun):
     """One layer to be trained (Sec. 6, App. A.1).
 
     Attributes:

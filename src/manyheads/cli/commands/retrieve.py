@@ -109,7 +109,7 @@ class RetrieveCommand:
 
         import numpy as np
 
-        from manyheads.retrieval import NotCovered, SharpHeads, max_and_min, sharp_heads, sum_of_maxima
+        from manyheads.retrieval import TheoremWarning, SharpHeads, max_and_min, sharp_heads, sum_of_maxima
         from manyheads.retrieval.retrieval_task import unit_directions
 
         if self.task == "max-and-min":
@@ -120,7 +120,7 @@ class RetrieveCommand:
             size = self.subset or self.context_length
             places = tuple(np.sort(rng.permutation(self.context_length)[:size]) for _ in range(self.retrieve))
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", NotCovered)  # shown as a note
+                warnings.simplefilter("ignore", TheoremWarning)  # shown as a note
                 task = sum_of_maxima(directions, self.context_length, subsets=places)
         if self.error is not None:
             return sharp_heads(task, error=self.error), task

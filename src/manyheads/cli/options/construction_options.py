@@ -28,7 +28,7 @@ BLOCK_HELP = (
 
 
 @dataclass(frozen=True)
-class Built:
+class BuiltLayer:
     """A layer, and notes for the person who asked for it."""
 
     layer: Layer
@@ -61,14 +61,14 @@ class ConstructionOptions:
     ] = None
     """τ: the paper's, or `best`, the middle of the window that a certificate finds, or a number."""
 
-    def build(self, problem: Problem, *, context_length: ContextLength) -> Built:
+    def build(self, problem: Problem, *, context_length: ContextLength) -> BuiltLayer:
         """The layer, with the paper's threshold (`best` needs a certificate first) or the number given."""
         from manyheads.construct import ConditionWarning
 
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", ConditionWarning)
             built = self._build(problem, context_length)
-        return Built(built.layer, (*dict.fromkeys(str(warning.message) for warning in caught), *built.notes))
+        return BuiltLayer(built.layer, (*dict.fromkeys(str(warning.message) for warning in caught), *built.notes))
 
     def provenance(self) -> dict[str, str | int]:
         """The options that were given, for the layer's file."""
@@ -80,7 +80,7 @@ class ConstructionOptions:
             del given["key_width"]  # the weights' shape says it
         return {"construction": self.name, "seed": self.seed, **given}
 
-    def _build(self, problem: Problem, context_length: ContextLength) -> Built:
+    def _build(self, problem: Problem, context_length: ContextLength) -> BuiltLayer:
         from manyheads import construct
 
         functions: dict[ConstructionName, Callable[..., Layer]] = {
@@ -106,7 +106,7 @@ class ConstructionOptions:
             arguments["scale"] = mended.scale
             note = f"scale {mended.scale:.4g} has the widest window of the {len(mended.trials)} that were tried"
         layer = function(problem, **arguments)
-        return Built(layer if threshold is None else replace(layer, threshold=threshold), (note,) if note else ())
+        return BuiltLayer(layer if threshold is None else replace(layer, threshold=threshold), (note,) if note else ())
 
     def _arguments(self, parameters: Mapping[str, inspect.Parameter]) -> dict[str, Any]:
         """The options given, under the names that the construction has for them."""

@@ -10,8 +10,8 @@ from manyheads.training import Task
 from tools.pages import rows as page_rows
 from tools.pages.catalogue import Settings
 from tools.pages.rows import read_rows
-from tools.pages.shared_keys import trained
-from tools.pages.shared_keys.trained import NAME, TrainedSharing, measure_trained, missing
+from tools.pages.shared_keys import training
+from tools.pages.shared_keys.training import NAME, TrainedSharing, measure_trained, missing
 
 
 def test_no_row_is_missing_and_every_row_is_possible() -> None:
@@ -42,9 +42,9 @@ def test_sharing_keys_costs_few_weights() -> None:
 
 
 def test_a_measurement_is_stored_and_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trained, "HEADS", {(16, 8, 1): (2,)})
-    monkeypatch.setattr(trained, "SEEDS", 1)
-    for module in (trained, page_rows):
+    monkeypatch.setattr(training, "HEADS", {(16, 8, 1): (2,)})
+    monkeypatch.setattr(training, "SEEDS", 1)
+    for module in (training, page_rows):
         monkeypatch.setattr(module, "DATA", tmp_path)
     monkeypatch.setattr(TrainedSharing, "task", property(lambda self: Task("permutation:16", "gaussian:8", context=8)))
     measure_trained(Settings(store=tmp_path / "s.db", workers=1))

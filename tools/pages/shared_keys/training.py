@@ -2,7 +2,7 @@
 
 A row is a measurement as `manyheads measure --heads h --key-heads g --seeds 5` makes it: the narrowest heads whose mean
 test F1 over the seeds reaches 0.99. Runs are kept in a store, so a measurement that was stopped continues.
-Run `python -m tools.pages.shared_keys.trained`.
+Run `python -m tools.pages.shared_keys.training`.
 """
 
 from __future__ import annotations
