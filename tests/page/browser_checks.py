@@ -47,6 +47,31 @@ def test_every_slider_changes_the_run(tab: Tab) -> None:
     assert tab.page.locator("output[for=key_heads]").text_content() == "2"
     assert run_of(**SLIDERS, key_heads=2).id in tab.text("advice")
     assert "--key-heads 2" in tab.text("command")
+    laws = tab.facts("advice")
+    assert "with" in laws["advice"]  # the advice shares keys as the sliders do
+    assert float(laws["the paper's law"].split()[1]) == pytest.approx(28.56 * 2 / 3, abs=0.1)  # for as many weights
+    tab.choose(key_heads=4)
+    tab.choose(heads=8)  # own keys stay own keys
+    assert run_of(**SLIDERS | {"heads": 8}).id in tab.text("advice")
+    assert tab.page.locator("#key_heads").get_attribute("max") == "8"
+    tab.choose(key_heads=2)
+    tab.choose(heads=6)
+    assert run_of(**SLIDERS | {"heads": 6}, key_heads=2).id in tab.text("advice")
+
+
+def test_other_numbers_than_those_of_the_layer_are_said(tab: Tab) -> None:
+    """Until the next run or fit, the pictures and the proof are of the numbers before."""
+    tab.choose(items=32, d_model=8)
+    tab.train()
+    assert tab.text("stale") == ""
+    tab.choose(seed=1)
+    assert tab.text("stale").startswith("The controls have changed.")
+    tab.choose(seed=0)
+    assert tab.text("stale") == ""
+    tab.choose(seed=1)
+    tab.page.click("#step")
+    tab.wait("status", "Go on and Step continue this run; Train begins a new one.")
+    assert tab.text("stale") == ""
 
 
 def ends_as(outcome: Outcome, tab: Tab, status: str) -> None:
@@ -72,6 +97,7 @@ def test_steps_and_stops_do_not_change_a_run(tab: Tab) -> None:
     for done in (500, 1000, 1500):
         tab.page.click("#step")
         tab.wait("status", f"Stopped at step {done} ")
+        assert tab.page.locator("#training path.mark").count() == int(done == 500)  # one check is a point, more a line
     tab.page.click("#pause")  # Go on
     ends_as(train(run_of(**SLIDERS)), tab, tab.wait("status", "Test F1"))
     tab.choose(items=300, d_model=32)
@@ -99,9 +125,21 @@ def test_a_wrong_pair_is_shown(tab: Tab) -> None:
 
 def test_softmax_trains_and_says_where_it_is_proved(tab: Tab) -> None:
     tab.choose(items=16, d_model=8, context=8)
+    painted = """() => {
+        const matrix = document.getElementById("matrix");
+        const {width, height} = matrix;
+        return matrix.toDataURL() !== Object.assign(document.createElement("canvas"), {width, height}).toDataURL();
+    }"""
+    tab.train()
+    while not tab.page.evaluate(painted):
+        tab.page.wait_for_timeout(20)
     tab.page.select_option("#rule", "softmax")
     tab.train()
     tab.wait("verdict", "manyheads certify --context-length")
+    tab.page.check("#by-head")
+    tab.wait("matrix-note", "there is no picture of all pairs")
+    tab.page.wait_for_timeout(200)
+    assert not tab.page.evaluate(painted)  # the picture of the layer before is gone
 
 
 def test_a_sweep_can_be_stopped_and_goes_on(tab: Tab) -> None:
@@ -119,6 +157,16 @@ def test_a_sweep_can_be_stopped_and_goes_on(tab: Tab) -> None:
     tab.wait("sweep-status", f"Done: {runs} of {runs}")
     assert sum(map(int, tab.page.locator("#points tbody tr td:last-child").all_text_contents())) == runs
     assert tab.page.locator(".law-name", has_text="measured here").count() == 1
+    # names of laws are above all lines, which would cross them
+    order = "[...document.querySelectorAll('#curve .law, #curve .law-name')].map((one) => one.tagName).join(' ')"
+    assert re.fullmatch(r"(line ?)+(text ?)+", tab.page.evaluate(order))
+    tab.choose(seed=5)
+    assert tab.text("sweep-status") == ""
+    tab.page.click("#sweep")
+    tab.choose(seed=0)
+    tab.wait("sweep-status", "runs of the problem where it began")
+    tab.page.click("#stop-sweep")
+    assert tab.text("sweep-status") == ""
 
 
 @pytest.mark.parametrize("change", [{}, {"heads": 1, "key_width": 2}])
@@ -130,6 +178,14 @@ def test_a_fit_ends_with_its_certificate(tab: Tab, change: dict[str, int]) -> No
     assert tab.text("status").startswith("Not certified in 12 attempts" if change else "Certified after")
     assert tab.text("verdict").startswith("refuted" if change else "holds")
     assert sum(int(row[1]) for row in tab.rows("holders")) <= 32
+    assert "wrong pairs, attempt" in tab.text("training")
+    assert tab.page.locator("#training polyline").count() == 1
+    tab.page.select_option("#rule", "softmax")
+    tab.page.click("#fit")
+    tab.wait("status", "A fit makes layers of the rule max")
+    tab.page.select_option("#rule", "max")
+    tab.train()
+    assert "validation F1" in tab.text("training")
 
 
 def test_a_fit_can_be_stopped(tab: Tab) -> None:
@@ -156,6 +212,9 @@ def test_heads_have_their_own_colours(tab: Tab) -> None:
     while tab.page.evaluate("document.getElementById('matrix').toDataURL()") == before:
         tab.page.wait_for_timeout(20)
     assert set(tab.page.evaluate(colours)) >= {"11,92,173", "166,61,0", "26,107,60", "122,46,160"}
+    assert tab.text("matrix-note").endswith("■ head 0 ■ head 1 ■ head 2 ■ head 3.")
+    tab.page.uncheck("#by-head")
+    assert tab.text("matrix-note") == ""
 
 
 def test_500_items_never_block_the_page(browser: Any, page_file: Path) -> None:
@@ -231,6 +290,13 @@ def test_the_page_is_readable(browser: Any, page_file: Path, tmp_path: Path, sch
     tab.page.locator("#paper-claims tbody tr").first.wait_for()
     tab.page.locator("#paper-picture path.mark").first.focus()
     assert tab.page.evaluate("document.documentElement.scrollWidth") <= width
+    laws = tab.page.locator("#curve li.law-name").all_text_contents()  # below a narrow picture, else within it
+    assert len(laws) == (3 if width == 390 else 0), laws
+    overhang = """() => [...document.querySelectorAll(".picture svg[role] text")].filter((text) => {
+        const [inner, outer] = [text, text.ownerSVGElement].map((one) => one.getBoundingClientRect());
+        return inner.left < outer.left - 1 || inner.right > outer.right + 1;
+    }).map((text) => text.textContent)"""
+    assert tab.page.evaluate(overhang) == []
     assert tab.page.evaluate(CONTRAST) == []
     assert tab.page.evaluate(NAMELESS) == []
     picture = tmp_path / f"page-{scheme}-{width}.png"
@@ -258,6 +324,8 @@ def test_the_paper_is_searched_and_its_points_have_runs(tab: Tab) -> None:
 
     tab.page.locator("#paper").scroll_into_view_if_needed()
     tab.page.locator("#paper-claims tbody tr").first.wait_for()
+    assert re.search(r"claims of two papers: \d+ reproduced, \d+ differ[.,]", tab.text("paper-parts"))
+    assert not tab.page.locator("#paper-panel").is_visible()  # this figure has one problem
     told = {row[0]: row[3] for row in tab.rows("paper-claims")}
     verdict = paper(claim=6).verdicts[0]
     assert told["6"].endswith(verdict.outcome)

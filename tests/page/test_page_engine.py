@@ -165,8 +165,17 @@ def test_laws_are_those_of_the_package() -> None:
             assert answer[freedom] == pytest.approx(shape.freedom, rel=1e-12)
             assert answer[width] == freedom_key_width(**size, d_model=d_model, heads=heads, key_heads=key_heads)
         split = freedom_split(**size, d_model=d_model, heads=range(1, 65))
-        assert answer["split"] == (split and {"heads": split[0], "key_width": split[1]})
+        assert (answer["split"] and [answer["split"][name] for name in ("heads", "key_width")]) == (split and [*split])
         assert answer["paper"] == pytest.approx(float(paper_key_budget(**size, d_model=d_model, slope=1.19)), rel=1e-12)
+        group = heads // shared
+        budgets = [
+            groups * width
+            for groups in range(1, 17)
+            if (width := freedom_key_width(**size, d_model=d_model, heads=groups * group, key_heads=groups)) is not None
+        ]
+        assert (answer["shared_split"] and answer["shared_split"]["key_budget"]) == (min(budgets) if budgets else None)
+        # half of the weights of queries and keys: (h + g)·d·d_k / 2 is d·D_K where every head has its own keys
+        assert answer["shared_paper"] * (1 + group) / 2 == pytest.approx(answer["paper"], rel=1e-12)
         weights = 2 * d_model * heads * key_width
         bits = bits_per_weight(f"permutation:{items}", weights=weights).value
         assert answer["bits"] == pytest.approx(bits, rel=1e-12)

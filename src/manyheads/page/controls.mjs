@@ -26,17 +26,31 @@ const chosenGraph = (values) => {
 };
 
 const splits = new Map();
-/** `freedomSplit`, computed once for each size. */
-export function splitOf({ items, relations, d_model }) {
-  const name = `${items} ${relations} ${d_model}`;
-  if (!splits.has(name)) splits.set(name, freedomSplit({ items, relations, d_model }));
+/** `freedomSplit` with as many heads for each key head as the sliders have, computed once for each size. */
+export function splitOf({ items, relations, d_model, heads, key_heads }) {
+  const name = `${items} ${relations} ${d_model} ${heads / key_heads}`;
+  if (!splits.has(name)) splits.set(name, freedomSplit({ items, relations, d_model, group: heads / key_heads }));
   return splits.get(name);
 }
 
-/** The key budget of the paper's law. */
-export function paperBudget({ items, relations, d_model }) {
+/** The key budget of the paper's law; of shared keys that of as many weights. */
+export function paperBudget({ items, relations, d_model, heads, key_heads }) {
   const slope = (state.own.graph?.permutation ?? true) ? PERMUTATION_SLOPE : RELATION_SLOPE;
-  return paperKeyBudget({ items, relations, d_model, slope });
+  return paperKeyBudget({ items, relations, d_model, slope, group: heads / key_heads });
+}
+
+/** Heads and their width in words; key heads are named where heads share them. */
+function shapeWords({ heads, key_heads, key_width }) {
+  const sharing = key_heads === heads ? "" : ` with ${counted(key_heads, "key head")}`;
+  return `${counted(heads, "head")} of width ${key_width}${sharing}`;
+}
+
+/** The slider of key heads ends at the number of heads; at its end it stays there: each head has its own keys. */
+function limitKeyHeads() {
+  const [slider, heads] = [at("key_heads"), at("heads").value];
+  const own = slider.value === slider.max;
+  slider.max = heads;
+  if (own) slider.value = heads;
 }
 
 /** A path as a word of the command line. */
@@ -53,8 +67,11 @@ function command(values) {
 
 /** Show the numbers of the sliders, the advice and the command. */
 export function showAdvice() {
+  limitKeyHeads();
   const values = chosenValues();
   const { items, relations, d_model, heads, key_heads, key_width } = values;
+  const stale = state.fields && runId(state.fields) !== runId(runFields(values));
+  at("stale").textContent = stale ? "The controls have changed. The pictures and the proof are of the numbers before: press Train or Fit." : "";
   for (const id of CONTROLS) document.querySelector(`output[for=${id}]`).textContent = values[id];
   at("items").disabled = Boolean(state.own.graph);
   at("d_model").disabled = Boolean(state.own.graph && state.own.rows);
@@ -63,9 +80,9 @@ export function showAdvice() {
   const freedom = headFreedom({ d_model, heads, key_heads, key_width });
   const { family } = graphBits(chosenGraph(values));
   list(at("advice"), [
-    ["key budget", `D_K ${key_heads * key_width}: ${counted(heads, "head")} of width ${key_width}${key_heads === heads ? "" : ` with ${counted(key_heads, "key head")}`}`],
+    ["key budget", `D_K ${key_heads * key_width}: ${shapeWords(values)}`],
     ["degrees of freedom", `a head has ${shown(freedom, 5)} and needs ${shown(needed, 4)}: ${freedom >= needed ? "enough" : "too few"}`],
-    ["advice", split ? `${counted(split.heads, "head")} of width ${split.key_width}: D_K ${split.heads * split.key_width}` : "no number of heads has enough freedom: raise d_model"],
+    ["advice", split ? `${shapeWords(split)}: D_K ${split.key_budget}` : "no number of heads has enough freedom: raise d_model"],
     ["the paper's law", `D_K ${shown(paperBudget(values))}`],
     ["bits per weight", `${shown(bitsPerWeight({ d_model, heads, key_heads, key_width, ...chosenGraph(values) }))} (${family})`],
     ["run", runId(runFields(values))],

@@ -63,21 +63,23 @@ export function freedomKeyWidth({ items, relations, d_model, heads, key_heads = 
   return null;
 }
 
-/** The split with the smallest key budget by the degrees-of-freedom law, or null. */
-export function freedomSplit({ items, relations, d_model, most = MAX_HEADS }) {
+/** The split with the smallest key budget by the degrees-of-freedom law, with `group` heads for each key head, or null. */
+export function freedomSplit({ items, relations, d_model, group = 1, most = MAX_HEADS }) {
   let best = null;
-  if (freedomKeyWidth({ items, relations, d_model, heads: most }) === null) return null; // the need of a head falls with their number
-  for (let heads = 1; heads <= most; heads++) {
-    if (best && heads >= best.heads * best.key_width) break; // a head has at least one key dimension
-    const key_width = freedomKeyWidth({ items, relations, d_model, heads });
-    if (key_width !== null && (!best || heads * key_width < best.heads * best.key_width)) best = { heads, key_width };
+  const sizes = { items, relations, d_model };
+  if (freedomKeyWidth({ ...sizes, heads: most * group, key_heads: most }) === null) return null; // the need of a head falls with their number
+  for (let key_heads = 1; key_heads <= most; key_heads++) {
+    if (best && key_heads >= best.key_budget) break; // a head has at least one key dimension
+    const key_width = freedomKeyWidth({ ...sizes, heads: key_heads * group, key_heads });
+    const key_budget = key_heads * key_width;
+    if (key_width !== null && (!best || key_budget < best.key_budget)) best = { heads: key_heads * group, key_heads, key_width, key_budget };
   }
   return best;
 }
 
-/** D_K* as the paper measured it: slope·m'·log2 m/d_model. */
-export function paperKeyBudget({ items, relations, d_model, slope = PERMUTATION_SLOPE }) {
-  return (slope * relations * Math.log2(items)) / d_model;
+/** D_K* as the paper measured it: slope·m'·log2 m/d_model. Where `group` heads share a key head, the same weights have it. */
+export function paperKeyBudget({ items, relations, d_model, slope = PERMUTATION_SLOPE, group = 1 }) {
+  return (2 / (1 + group)) * ((slope * relations * Math.log2(items)) / d_model);
 }
 
 /** ln n!: a sum of logarithms for small n, else Stirling's series; the relative error is below 1e-13. */

@@ -52,7 +52,7 @@ function showFigure() {
   const figure = chosenFigure();
   const panels = [...new Set(figure.points.map(([panel]) => panel))].filter(Boolean);
   at("paper-panel").replaceChildren(...panels.map((panel) => element("option", { value: panel }, panel)));
-  at("paper-panel").disabled = panels.length < 2;
+  at("paper-panel").closest(".choice").hidden = panels.length < 2;
   at("paper-caption").textContent = figure.caption;
   showPanel();
 }
@@ -105,7 +105,7 @@ function showRuns(figure, point) {
 
 function build() {
   const tally = Object.keys(VERDICTS).map((outcome) => [outcome, data.claims.filter((claim) => claim[3] === outcome).length]).filter(([, count]) => count);
-  const words = tally.map(([outcome, count]) => `${count} ${outcome}`).join(", ");
+  const words = tally.map(([outcome, count]) => `${count} ${outcome === "differs" && count > 1 ? "differ" : outcome}`).join(", ");
   const search = element("input", { id: "paper-search", type: "text", autocomplete: "off" });
   search.addEventListener("input", showClaims);
   const filters = element("div", { class: "buttons" },

@@ -44,6 +44,13 @@ function markPath(kind, x, y, r = 4.5) {
   return shapes[kind];
 }
 
+/** The name of a vertical law, with its line. */
+function lawKey(name, n) {
+  const sample = element("svg", { viewBox: "0 0 14 14", width: 14, height: 14, "aria-hidden": "true" });
+  sample.append(element("line", { x1: 7, x2: 7, y1: 0, y2: 14, class: `law law-${n % 3}` }));
+  return element("li", { class: "law-name" }, sample, name);
+}
+
 /**
  * Draw curves into `place`. A series is { name, points: [[x, y, words, chosen]], mark }; a law is { name, x } or { name, y }.
  *
@@ -70,6 +77,9 @@ export function drawCurves(place, { series, laws = [], x, y, label, lines = true
   }
   svg.append(element("text", { x: (left + width - right) / 2, y: height - 6, class: "axis", "text-anchor": "middle" }, x.name));
   svg.append(element("text", { x: 12, y: height / 2, class: "axis", "text-anchor": "middle", transform: `rotate(-90 12 ${height / 2})` }, y.name));
+  const narrow = width < 480;
+  const names = []; // of the laws, above all their lines
+  const lawKeys = []; // on a narrow screen names of vertical laws are below the picture
   laws.forEach((law, n) => {
     const vertical = law.x !== undefined;
     const value = vertical ? law.x : law.y;
@@ -82,12 +92,15 @@ export function drawCurves(place, { series, laws = [], x, y, label, lines = true
     const at = vertical
       ? { x: across(value) + (atRight ? -5 : 5), y: up(y.low) - 10 - 16 * n, "text-anchor": atRight ? "end" : "start" }
       : { x: left + 6, y: up(value) - 5 };
-    svg.append(element("text", { ...at, class: "law-name" }, law.name));
+    if (vertical && narrow) lawKeys.push(lawKey(law.name, n));
+    else names.push(element("text", { ...at, class: "law-name" }, law.name));
   });
+  svg.append(...names);
   for (const one of series) {
     const group = element("g", { class: `series colour-${one.colour % 6}` });
     const sorted = [...one.points].sort((a, b) => a[0] - b[0]);
     if (lines && sorted.length > 1) group.append(element("polyline", { points: sorted.map(([a, b]) => `${across(a)},${up(b)}`).join(" ") }));
+    else if (!one.mark && sorted.length) group.append(element("path", { d: markPath("circle", across(sorted[0][0]), up(sorted[0][1])), class: "mark" }));
     if (one.mark)
       for (const [a, b, words, chosen] of sorted) {
         const mark = element("path", { d: markPath(one.mark, across(a), up(b)), class: `mark ${one.mark}` }, element("title", {}, words));
@@ -106,5 +119,6 @@ export function drawCurves(place, { series, laws = [], x, y, label, lines = true
     sample.append(element("path", { d: markPath(one.mark, 7, 7), class: `mark ${one.mark}` }));
     return element("li", {}, sample, one.name);
   });
+  keys.push(...lawKeys);
   place.replaceChildren(svg, ...(keys.length ? [element("ul", { class: "keys" }, ...keys)] : []));
 }

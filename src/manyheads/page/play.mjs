@@ -8,6 +8,7 @@ import { problemName, smallestBudgets, sweepShapes } from "./sweep.mjs";
 import { anew, at, counted, GOAL, on, openWorker, send, shown, state } from "./view.mjs";
 
 let sweep = null;
+let swept = null; // the last sweep: its problem, its state in words, its runs and how many are done
 
 function runsOf(values) {
   const name = problemName(values);
@@ -36,7 +37,7 @@ function showCurve() {
   const split = splitOf(values);
   const paper = paperBudget(values);
   const laws = [{ name: `F1 ${GOAL}`, y: GOAL }, { name: `the paper's law, D_K ${shown(paper)}`, x: paper }];
-  if (split) laws.push({ name: `law of freedom, D_K ${split.heads * split.key_width}`, x: split.heads * split.key_width });
+  if (split) laws.push({ name: `law of freedom, D_K ${split.key_budget}`, x: split.key_budget });
   const budgets = smallestBudgets(runs, GOAL);
   const best = Math.min(...budgets.values());
   const high = Math.max(paper * 1.3, ...laws.map((law) => law.x ?? 0), ...runs.map((run) => run.key_budget)) * 1.05;
@@ -57,6 +58,15 @@ function showCurve() {
 export function showControls() {
   showAdvice();
   showCurve();
+  showSweep();
+}
+
+/** How far the sweep is; nothing where the last one was of another problem. */
+function showSweep() {
+  const here = swept?.problem === problemName(chosenValues());
+  const { words, done, runs } = here || sweep ? swept : { words: "", done: 0, runs: 0 };
+  at("sweep-progress").value = runs && done / runs;
+  at("sweep-status").textContent = runs ? `${words}${done} of ${runs} runs${here ? "" : " of the problem where it began"}` : "";
 }
 
 function keep(fields, micro_f1) {
@@ -65,12 +75,16 @@ function keep(fields, micro_f1) {
   if (!runs.some((run) => run.id === id)) runs.push({ heads: fields.heads, key_width: fields.key_width, key_budget: (fields.key_heads ?? fields.heads) * fields.key_width, micro_f1, id });
 }
 
+/** The validation F1 of a run by steps; of a fit the wrong pairs of its present attempt. */
 function showTraining() {
-  const points = state.curve.map(({ step, score }) => [step, score, ""]);
+  const { attempt, curve, last } = state;
+  const fit = attempt !== null;
+  const name = fit ? `wrong pairs, attempt ${attempt + 1}` : "validation F1";
   drawCurves(at("training"), {
-    series: [{ name: "validation F1", points, colour: 0 }], laws: [{ name: `F1 ${GOAL}`, y: GOAL }],
-    x: { name: "steps", low: 0, high: Math.max(500, state.last?.step ?? 0) }, y: { name: "validation F1", low: 0, high: 1 },
-    label: `Validation F1 by steps; the last is ${state.last ? state.last.score.toFixed(4) : "not measured"}`,
+    series: [{ name, points: curve.map(({ step, score }) => [step, score, ""]), colour: 0 }], laws: fit ? [] : [{ name: `F1 ${GOAL}`, y: GOAL }],
+    x: { name: "steps", low: 0, high: Math.max(fit ? 100 : 500, last?.step ?? 0) },
+    y: { name, low: 0, high: fit ? Math.max(10, ...curve.map(({ score }) => score)) : 1 },
+    label: `${name} by steps; the last number is ${last ? last.score.toFixed(fit ? 0 : 4) : "not measured"}`,
   });
 }
 
@@ -86,7 +100,7 @@ function receiveCheck(message) {
   state.ended = stopped !== "running";
   if (message.seen) state.seen = message.seen;
   const progress = `step ${step} of ${state.fields.steps}, validation F1 ${score.toFixed(4)}`;
-  if (!state.ended) say(message.paused ? `Stopped at ${progress}. Train begins anew; Step goes on.` : `Training: ${progress}.`);
+  if (!state.ended) say(message.paused ? `Stopped at ${progress}. Go on and Step continue this run; Train begins a new one.` : `Training: ${progress}.`);
   else if (micro_f1 === null) say(`${stopped} after ${step} steps: ${ENDS[stopped]}.`);
   else say(`Test F1 ${micro_f1.toFixed(4)}: ${stopped} after ${step} steps (${ENDS[stopped]}).`);
   at("progress").value = state.ended ? 1 : step / state.fields.steps;
@@ -128,6 +142,8 @@ function prepare(changes, words) {
   at("attention").replaceChildren();
   showLayer();
   showNames();
+  showAdvice();
+  showTraining();
   sendView();
   say(words);
   at("progress").value = 0;
@@ -142,13 +158,18 @@ function begin(checks) {
 }
 
 function beginFit() {
-  const { heads, key_heads, key_width } = prepare({ fitting: true }, "The fit begins.");
+  if (at("rule").value !== "max") return say("A fit makes layers of the rule max: choose this rule first.");
+  const { heads, key_heads, key_width } = prepare({ fitting: true, attempt: 0 }, "The fit begins.");
   state.provenance = { construction: "fit", seed: 2, rule: "max", map: "none" };
   send({ kind: "fit", number: state.number, fields: state.fields, shape: { heads, key_heads, key_width } });
   setButtons();
 }
 
 function receiveFitting({ attempt, step, wrong, phase }) {
+  if (attempt !== state.attempt) Object.assign(state, { attempt, curve: [] });
+  state.last = { step, score: wrong };
+  state.curve.push(state.last);
+  showTraining();
   at("progress").value = Math.min(1, step / 2000);
   say(`Fit, attempt ${attempt + 1}, step ${step}: ${counted(wrong, "pair")} wrong${phase === "widen" ? "; the margin is made wider" : ""}.`);
 }
@@ -177,9 +198,10 @@ function startSweep() {
   const todo = all.filter((fields) => !known.has(runId(fields)));
   let done = all.length - todo.length;
   const workers = [];
+  const problem = problemName(values);
   const show = (words) => {
-    at("sweep-progress").value = done / all.length;
-    at("sweep-status").textContent = `${words}${done} of ${all.length} runs`;
+    swept = { problem, words, done, runs: all.length };
+    showSweep();
   };
   const end = (words) => {
     workers.forEach((worker) => worker.terminate());

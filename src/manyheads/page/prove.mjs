@@ -26,6 +26,12 @@ function showPicture({ items, width, data }) {
   canvas.setAttribute("aria-label", `All ${items ** 2} pairs${wrong}`);
 }
 
+/** No picture: there is no layer yet, or its scores depend on the context. */
+function clearPicture() {
+  at("matrix").width = at("matrix").height; // a canvas that gets a size is empty
+  at("matrix").setAttribute("aria-label", "All pairs of items: no picture");
+}
+
 const REASONS = {
   holds: () => "it recognises every relation, and nothing else, in every context",
   refuted: ({ missed, false_pairs: falsePairs }, relations) =>
@@ -49,6 +55,8 @@ export function showLayer() {
   at("witness").disabled = !certificate?.witness;
   at("origin").textContent = seen ? state.origin : "";
   for (const id of ["certificate", "holders", "hardest", "pair-answer", "attention"]) if (!seen) at(id).replaceChildren();
+  if (!seen?.blind) clearPicture();
+  showMatrixNote();
   if (!seen) {
     at("verdict").textContent = "No layer yet.";
     return;
@@ -85,6 +93,18 @@ function showHolders() {
   if (!holders) return at("holders").replaceChildren();
   const rows = holders.map((count, head) => [element("span", { class: `colour-${head % 6}` }, `■ head ${head}`), String(count)]);
   at("holders").replaceChildren(table(state.known ? "Relations that each head holds" : "Pairs that each head recognises", [], rows));
+}
+
+/** Below the matrix: which colours heads have, or why there is no picture. */
+function showMatrixNote() {
+  if (state.seen && !state.seen.blind) {
+    at("matrix-note").textContent = " Under softmax a score depends on the context, so there is no picture of all pairs.";
+    return;
+  }
+  const heads = at("by-head").checked ? (state.seen?.holders?.length ?? 0) : 0;
+  const samples = Array.from({ length: Math.min(6, heads) }, (_, head) => element("span", { class: `colour-${head}` }, ` ■ head ${head}`));
+  const again = heads > 6 ? "; head 6 has the colour of head 0 again, and so on" : "";
+  at("matrix-note").replaceChildren(...(heads ? [" Colours of relations found:", ...samples, `${again}.`] : []));
 }
 
 function showHardest() {
@@ -156,7 +176,10 @@ export function startProve() {
     link.click();
     setTimeout(() => URL.revokeObjectURL(address), 60000);
   });
-  at("by-head").addEventListener("change", sendView);
+  at("by-head").addEventListener("change", () => {
+    sendView();
+    showMatrixNote();
+  });
   at("pair").addEventListener("submit", (event) => {
     event.preventDefault();
     try {

@@ -29,6 +29,7 @@ export const state = {
   provenance: {},
   record: null, // what the layer's file says of its certificate
   seen: null, // layer, certificate, holders and hardest pairs
+  attempt: null, // of a fit
   curve: [], last: null, chosen: null, running: false, ended: false, fitting: false, ready: false,
   runs: new Map(), // runs of each problem by the name of the problem
   own: { graph: null, rows: null }, // of the reader's files
@@ -78,6 +79,6 @@ export const send = (message) => main.postMessage(message);
 export function anew(changes) {
   Object.assign(state, {
     number: state.number + 1, curve: [], last: null, seen: null, chosen: null, ended: false, running: false, fitting: false,
-    known: true, record: null, labels: null, fields: null, ...changes,
+    known: true, record: null, labels: null, fields: null, attempt: null, ...changes,
   });
 }

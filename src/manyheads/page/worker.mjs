@@ -103,7 +103,7 @@ export function serve(post, wait = pauseOf()) {
       ? Uint8Array.from(scores, (score) => (score > layer.threshold ? 1 : 0))
       : pairStates(related, scores, layer.threshold);
     const picture = matrixPixels({ items: problem.items, scores, winners, states, threshold: layer.threshold, ...view });
-    post({ kind: "picture", items: problem.items, ...picture }, [picture.data.buffer]);
+    post({ kind: "picture", number, items: problem.items, ...picture }, [picture.data.buffer]);
   }
 
   /** The problem of a run: drawn from its seed, or of the reader's files. */
@@ -182,7 +182,7 @@ export function serve(post, wait = pauseOf()) {
     },
     async fit({ fields, shape, ...message }) {
       number = message.number;
-      [left, check, fitting] = [0, null, true];
+      [left, check, current, fitting] = [0, null, null, true];
       const problem = problemOf(fields);
       const tell = (progress) => post({ kind: "fitting", number: message.number, ...progress });
       const go = async () => {
@@ -191,7 +191,6 @@ export function serve(post, wait = pauseOf()) {
       };
       try {
         const { layer, attempts, steps } = await fitLayer(engine, shape, problem, { tell, wait: go });
-        current = null;
         show(layer, problem);
         post({ kind: "fitted", number, attempts, steps, seen: summary(true) });
         paint();
