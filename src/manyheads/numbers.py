@@ -52,7 +52,7 @@ class Range:
         return f"{kind} {least}{' below' if self.below else ''} {_shown(self.most)}"
 
 
-ITEMS = Range(1, 2**31 - 1)  # items² pairs are numbered in 64 bits, and an item in 32
+ITEMS = Range(1, 2**30)  # the engine numbers padded items in 32 bits
 WIDTH, BUDGET = Range(1, 2**24), Range(1, 2**28)  # 2·heads·key_width rows of weights are numbered in 32 bits
 HEADS = Range(1, 2**20)
 CONTEXT = Range(2, 2**15)  # context² pairs of positions are numbered in 32 bits

@@ -23,7 +23,18 @@ from manyheads.block.block_training import train_blocks
 from manyheads.cli import main
 from manyheads.cli.commands import command_class, command_names
 from manyheads.cli.option_errors import command_options
-from manyheads.numbers import BUDGET, CONTEXT, CONTEXTS, RANGES, STEPS, THREADS, WIDTH, check_number, require_memory
+from manyheads.numbers import (
+    BUDGET,
+    CONTEXT,
+    CONTEXTS,
+    ITEMS,
+    RANGES,
+    STEPS,
+    THREADS,
+    WIDTH,
+    check_number,
+    require_memory,
+)
 from manyheads.retrieval.retrieval_run import RetrievalRun
 from manyheads.retrieval.retrieval_training import train_retrievals
 
@@ -112,9 +123,14 @@ def test_what_does_not_fit_into_memory_is_refused_before_it_is_allocated(
         BlockRun(items=40, d_model=2**16, heads=1, key_width=2, seed=0),
         BlockRun(items=40, d_model=8, heads=1, key_width=2, seed=0, test_examples=10**9),
         BlockRun(items=40, d_model=8, heads=1, key_width=2, seed=0, batch=2**20),
+        # each of these took more than 1 GB where the estimate was at most 0.4
+        BlockRun(items=300, d_model=32, heads=1, key_width=2**16, seed=0, batch=2048),
+        BlockRun(items=300, d_model=32, heads=1, key_width=4, seed=0, batch=2048, mlp_width=2**16),
+        BlockRun(items=40, d_model=512, heads=512, key_width=1, seed=0, batch=512),
         RetrievalRun(dimension=2, length=2**15, heads=2, head_width=2, seed=0),
         RetrievalRun(dimension=2, length=8, heads=2**10, head_width=2**10, seed=0),
         RetrievalRun(dimension=2, length=8, heads=2, head_width=2, seed=0, training_examples=10**9),
+        RetrievalRun(dimension=2, length=64, heads=256, head_width=2, seed=0, mlp_width=2048, training_examples=200),
     ],
 )
 def test_trainings_that_do_not_fit_into_memory_are_refused(
@@ -202,8 +218,8 @@ def native_settings(**changes: int) -> Settings:
 @pytest.mark.parametrize(
     ("name", "most"),
     [
-        ("d_model", WIDTH.most), ("heads", BUDGET.most // 2), ("key_heads", 1), ("key_width", BUDGET.most),
-        ("context", CONTEXT.most), ("steps", STEPS.most),
+        ("items", ITEMS.most), ("d_model", WIDTH.most), ("heads", BUDGET.most // 2), ("key_heads", 1),
+        ("key_width", BUDGET.most), ("context", CONTEXT.most), ("steps", STEPS.most),
         ("validate_every", STEPS.most), ("validation_contexts", CONTEXTS.most),
         ("test_contexts", CONTEXTS.most), ("patience", CONTEXTS.most),
     ],

@@ -277,7 +277,7 @@ WORDS = [
     ([*DRAWN, "--graph", "capitals"], "neither a file nor a kind of graph: choose from permutation:ITEMS, regular:"),
     ([*DRAWN, "--construction", "fit"], "--construction is one-hot, compressive, softmax, incoherent or general, not"),
     ([*DRAWN, "--heads", "2"], "compile has no option --heads"),
-    ([*DRAWN, "--graph", "permutation:2147483647"], "needs about 206 GB of memory, more than half of the"),
+    ([*DRAWN, "--graph", "permutation:1073741824"], "needs about 103 GB of memory, more than half of the"),
 ]
 
 

@@ -239,7 +239,7 @@ SENTENCES = [
     ("budget --items 64 --graph permutation:32 --d-model 8", "items is given as 32 and as 64"),
     ("budget --embedding gaussian:8 --relations 8", "gaussian:8 needs a number of items: give --graph or --items"),
     ("budget --graph permuttion:8 --d-model 8", "did you mean permutation:ITEMS?"),
-    ("budget --items 9999999999 --relations 64 --d-model 8", "--items is a whole number from 1 to 2,147,483,647"),
+    ("budget --items 9999999999 --relations 64 --d-model 8", "--items is a whole number from 1 to 1,073,741,824"),
     ("budget --items 512 --relations 200000 --d-model 2", "d_model 2 is too narrow"),
     ("budget 64 --rule softmax", "give the context length"),
     ("budget 64 --rule softmax --context-length 65", "a context has from 2 to 64 of the items, not 65"),

@@ -378,7 +378,7 @@ SENTENCES = [
         "gpt2",
         None,
         ["--items", "10000000000"],
-        "--items is a whole number from 1 to 2,147,483,647, not 10,000,000,000",
+        "--items is a whole number from 1 to 1,073,741,824, not 10,000,000,000",
     ),
     ("bare.safetensors", BARE, ["--key-width", "0"], "--key-width is a whole number from 1 to 16,777,216, not 0"),
     ("bare.safetensors", BARE, ["--key-width", "-4"], "--key-width is a whole number from 1 to 16,777,216, not -4"),

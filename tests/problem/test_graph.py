@@ -73,7 +73,7 @@ def test_graphs_are_equal_where_relations_and_labels_are() -> None:
     ("items", "sources", "targets", "labels", "says"),
     [
         (0, [], [], None, "a graph is a whole number from 1"),
-        (2**40, [2**39], [1], None, "from 1 to 2,147,483,647"),
+        (2**40, [2**39], [1], None, "from 1 to 1,073,741,824"),
         (2, [0], [0, 1], None, "pair up"),
         (2, [0], [2], None, "item 2 is not among"),
         (2, [-1], [0], None, "item -1 is not among"),

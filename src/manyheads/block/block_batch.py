@@ -66,8 +66,7 @@ class BlockBatch:
     def evaluate(self, weights: BlockWeights, stream: Stream, count: int) -> list[Answers]:
         """The answers of each run to the first `count` examples of a stream, with these weights."""
         examples = [task.batches(stream, 0, 1, size=count) for task in self.tasks]
-        numbers = max(self.run.items + 1, (self.run.context + 2) * self.run.d_model) * len(examples)
-        at_once = max(1, NUMBERS_AT_ONCE // numbers)
+        at_once = max(1, NUMBERS_AT_ONCE // (self.run.numbers * len(examples)))
         counts = torch.zeros((2, len(examples)), dtype=torch.int64, device=self.device)
         for start in range(0, count, at_once):
             part = slice(start, start + at_once)

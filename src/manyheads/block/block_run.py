@@ -106,6 +106,11 @@ class BlockRun(BatchedRun):
         return self.d_model // self.heads
 
     @property
+    def numbers(self) -> int:
+        """The most numbers that one example has in a tensor of an evaluation: answers, inputs, MLP or queries."""
+        return max(self.items + 1, (self.context + 2) * self.d_model, self.mlp_width, self.key_budget)
+
+    @property
     def fields(self) -> dict[str, int | float | str]:
         """The fields, with `problem_seed` as a number, and the version of the protocol."""
         return asdict(self) | {"problem_seed": self.problem, "kind": "block", "protocol": PROTOCOL}

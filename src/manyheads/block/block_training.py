@@ -38,15 +38,19 @@ class BlockRunState(BatchedRunState):
         return True
 
 
-def run_bytes(run: BlockRun) -> int:
-    """An estimate of the memory of a run in bytes: table, weights with their moments, examples, activations."""
+def batch_bytes(runs: Sequence[BlockRun]) -> int:
+    """An estimate of the memory of a batch in bytes: tables, weights with their moments, examples, activations."""
+    run = runs[0]  # they differ in their seeds and embeddings only
     rows, positions = run.items + 1, run.context + 2
     weights = 2 * run.d_model * (run.key_budget + run.d_model + run.mlp_width)
-    examples = 16 * run.context * max(STRIDE * run.batch, run.validation_examples, run.test_examples)
-    # forward and backward: the inputs, the keys and values of all heads, and the logits of all rows
-    activations = 4 * run.batch * (4 * positions * (run.d_model + run.heads) + 3 * rows)
-    answers = max(run.validation_examples, run.test_examples) * max(rows, positions * run.d_model)
-    return 12 * rows * run.d_model + 32 * weights + examples + activations + 8 * min(NUMBERS_AT_ONCE, answers)
+    evaluated = max(run.validation_examples, run.test_examples)
+    # five arrays of int64 while the codes of the examples become pairs
+    examples = 80 * run.context * max(STRIDE * run.batch, evaluated)
+    # forward and backward: the inputs, the answers, the MLP, the queries and the mixed rows of all heads
+    numbers = 4 * positions * (run.d_model + run.heads) + 3 * rows + 4 * run.mlp_width
+    numbers += 3 * run.key_budget + 4 * run.heads * run.d_model
+    at_once = max(run.batch, min(evaluated, NUMBERS_AT_ONCE // (run.numbers * len(runs))))
+    return len(runs) * (12 * rows * run.d_model + 32 * weights + examples + 4 * at_once * numbers)
 
 
 def train_blocks(
@@ -81,7 +85,7 @@ def train_blocks(
     begun = time.perf_counter()
     if runs:
         what = f"the training of {counted(len(runs), 'block')} of {in_heads(runs[0].heads, runs[0].key_width)}"
-        require_memory(sum(map(run_bytes, runs)), f"{what} on {runs[0].items:,} items")
+        require_memory(batch_bytes(runs), f"{what} on {runs[0].items:,} items")
     tables = [table_of(run, table) for run in runs]
     try:
         from manyheads.block.block_batch import BlockBatch  # torch is an optional extra

@@ -37,11 +37,15 @@ def batch_bytes(runs: Sequence[RetrievalRun]) -> int:
     heads, width = max(run.heads for run in runs), max(run.width for run in runs)  # stacking pads the others
     embedding = max(run.embedding for run in runs)
     for run in runs:
-        weights = run.layers * embedding * (4 * heads * width + 2 * run.mlp_width) + 2 * run.mlp_width * embedding
+        layers, mlp = run.layers, run.mlp_width
+        weights = layers * embedding * (4 * heads * width + 2 * mlp) + 2 * mlp * embedding
+        # the values of each head through its output, and the MLP through both: forward and backward
+        folded = 3 * heads * embedding * (embedding + mlp)
         at_once = max(run.batch, min(EXAMPLES_AT_ONCE, run.training_examples))
-        deep = embedding * 4 * (run.layers - 1)  # only the last layer needs no keys and values of tokens
-        activations = 4 * at_once * run.length * (run.input_width + 2 * run.mlp_width + 2 * heads + deep)
-        total += 28 * weights + activations + 8 * run.training_examples
+        # tokens of the layers before the last: queries, keys, values and outputs of all heads, and the MLP
+        before = (layers - 1) * (8 * heads * width + 3 * mlp)
+        activations = at_once * (run.length * (run.input_width + 2 * mlp + 2 * heads + before) + 3 * heads * mlp)
+        total += 28 * weights + 4 * (folded + activations) + 8 * run.training_examples
     return total
 
 
