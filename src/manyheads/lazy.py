@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from importlib import import_module
+# not collections.abc and importlib: their imports take time before `__main__` can deal with Ctrl-C
+from _collections_abc import Callable, Mapping, Sequence
 
 
 def on_demand(package: str, homes: Mapping[str, Sequence[str]]) -> Callable[[str], object]:
@@ -15,6 +15,8 @@ def on_demand(package: str, homes: Mapping[str, Sequence[str]]) -> Callable[[str
     home_of = {name: home for home, names in homes.items() for name in names}
 
     def look_up(name: str) -> object:
+        from importlib import import_module
+
         if name in home_of:
             return getattr(import_module(f"{package}.{home_of[name]}"), name)
         if name in homes:

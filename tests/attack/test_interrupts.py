@@ -20,6 +20,20 @@ def test_signals_at_random_moments() -> None:
     assert sum(total.values()) == COUNT
 
 
+def test_three_small_modules_come_before_the_handler() -> None:
+    """Ctrl-C in their imports is a traceback: the time from the first line of the console script is to be short."""
+    code = "import os, sys; before = set(sys.modules); import manyheads.__main__; print(*set(sys.modules) - before)"
+    done = subprocess.run(  # -S: an editable install has a finder with imports of its own
+        [sys.executable, "-S", "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | {"PYTHONPATH": SOURCE},
+    )
+    imported = {name for name in done.stdout.split() if not name.startswith("_")}
+    assert imported == {"manyheads", "manyheads.__main__", "manyheads.lazy"}
+
+
 SLOW = """
 import os, signal, sys, threading, time
 threading.Timer({delay}, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
