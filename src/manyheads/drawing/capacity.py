@@ -34,8 +34,7 @@ def draw_capacity(capacity: Capacity) -> Figure:
     """The score against D_K with 95 % intervals, the goal, D_K* with its range, and the predictions of the laws."""
     task = capacity.task
     with look():
-        figure, ((axes,),) = panels(1, 1)
-        figure.set_size_inches(8.4, 4.4)
+        figure, ((axes,),) = panels(1, 1, (8.4, 4.4))
         for position, heads in enumerate(sorted({point.heads for point in capacity.curve})):
             _curve(axes, capacity, heads, LINES[position % len(LINES)], MARKERS[position % len(MARKERS)])
         if any(0 < len(point.scores) < capacity.seeds for point in capacity.curve):

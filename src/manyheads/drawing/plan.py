@@ -78,8 +78,7 @@ def draw_capacity_map(rows: CapacityMap) -> Figure:
     possible with any real weights.
     """
     with look():
-        figure, axes = panels(2, 2)
-        figure.set_size_inches(7.6, 6.2)
+        figure, axes = panels(2, 2, (7.6, 6.2))
         pairs = rows.items * (rows.items - 1)
         bottom, top = 0.5 * rows.guaranteed.min(), min(2 * rows.impossible.max(), pairs)
         for index, (axis, budget) in enumerate(zip(axes.flat, rows.key_budgets, strict=True)):
@@ -108,8 +107,7 @@ def draw_capacity_map(rows: CapacityMap) -> Figure:
 def draw_head_curve(rows: HeadCurve) -> Figure:
     """D_K against the number of heads for one problem: impossible, predicted and recommended budgets."""
     with look():
-        figure, axes = panels(1, 1)
-        figure.set_size_inches(8.4, 4.2)
+        figure, axes = panels(1, 1, (8.4, 4.2))
         axis: Axes = axes[0, 0]
         highest = min(rows.advised[np.isfinite(rows.advised)].max(), 2.0 * rows.recommended[1])
         top = 1.1 * max(rows.high, highest, rows.paper_law)
@@ -144,8 +142,7 @@ def draw_head_curve(rows: HeadCurve) -> Figure:
 def draw_splits(rows: SplitCurve) -> Figure:
     """The relations that one layer holds by the law against its number of heads; the model and the best split."""
     with look():
-        figure, axes = panels(1, 1)
-        figure.set_size_inches(6.6, 4.2)
+        figure, axes = panels(1, 1, (6.6, 4.2))
         axis: Axes = axes[0, 0]
         axis.plot(rows.heads, rows.held, color=BLUE, marker="o", label="likely, own keys for each head")
         best = int(rows.held.argmax())

@@ -72,10 +72,19 @@ class NotebookFigure(Figure):
         return png.getvalue()
 
 
-def panels(rows: int, columns: int) -> tuple[Figure, ndarray]:
-    """A figure and its array of axes, of shape (rows, columns), without pyplot and its global state."""
+def panels(rows: int, columns: int, size: tuple[float, float] | None = None) -> tuple[Figure, ndarray]:
+    """A figure and its array of axes, of shape (rows, columns), without pyplot and its global state.
+
+    Args:
+        rows: The number of rows.
+        columns: The number of columns.
+        size: The width and the height of the figure in inches; None: by the number of panels.
+
+    Returns:
+        The figure and the axes.
+    """
     width, height = (PANEL_WIDTH, PANEL_HEIGHT) if columns < 3 else (SMALL_WIDTH, SMALL_HEIGHT)
-    figure = NotebookFigure(figsize=(columns * width, rows * height), layout="constrained")
+    figure = NotebookFigure(figsize=size or (columns * width, rows * height), layout="constrained")
     return figure, np.asarray(figure.subplots(rows, columns, squeeze=False))
 
 

@@ -149,8 +149,7 @@ def over_lengths(axes: Axes, setting: RetrievalSetting, rows: Rows, scale: Scale
         ]
         if printed:
             axes.plot(*zip(*printed, strict=True), color=colour, linestyle="--", linewidth=1)
-    axes.set_xscale("log")
-    axes.set_yscale("log")
+    axes.set(xscale="log", yscale="log")
     axes.set_xticks(setting.measured_lengths(scale), [str(length) for length in setting.measured_lengths(scale)])
     axes.minorticks_off()
     axes.set_xlabel("tokens T")

@@ -212,12 +212,10 @@ def draw_width(rows: Rows, scale: Scale) -> Figure:
         figure, ((axes,),) = panels(1, 1)
         for heads, line in _lines(rows, scale).items():
             axes.plot(*zip(*line, strict=True), color=HEAD_COLOURS[heads], marker="o", label=f"h = {heads}")
-        axes.set_xscale("log")
-        axes.set_yscale("log")
+        axes.set(xscale="log", yscale="log")
         axes.set_xticks(MLP_WIDTHS, [str(width) for width in MLP_WIDTHS])
         axes.minorticks_off()
-        axes.set_xlabel("width N of the MLPs")
-        axes.set_ylabel("NMSE, the best seed")
+        axes.set(xlabel="width N of the MLPs", ylabel="NMSE, the best seed")
         axes.set_title(f"n = 8, D = 4, T = {WIDTH_LENGTH}")
         legend(axes, loc="beside")
     return figure

@@ -29,8 +29,7 @@ def figures(tables: Tables) -> dict[str, Figure]:
 def draw_bits(found: Sequence[Row], neighbours: Sequence[Row]) -> Figure:
     """A mark for each layer, a line for each figure of another paper, and the most that is possible."""
     with look():
-        figure, ((axis,),) = panels(1, 1)
-        figure.set_size_inches(7.6, 5.2)
+        figure, ((axis,),) = panels(1, 1, (7.6, 5.2))
         for group, name, colour, marker, label in MARKS:
             there = [point for point in matching(found, group=group) if point[name]]
             x, y = [point["log2_graphs"] for point in there], [point[name] for point in there]
@@ -47,8 +46,8 @@ def draw_bits(found: Sequence[Row], neighbours: Sequence[Row]) -> Figure:
             works = " · ".join(row["work"].split(",")[0] for row in neighbours if row["bits"] == bits)
             axis.axhline(bits, color=GREY, linestyle="--", linewidth=1)
             axis.annotate(
-                works, (1.0, bits), xycoords=("axes fraction", "data"), xytext=(-3, 3), textcoords="offset points",
-                ha="right", va="bottom", fontsize=8, color=GREY,
+                works, (0.0, bits), xycoords=("axes fraction", "data"), xytext=(3, 3), textcoords="offset points",
+                va="bottom", fontsize=8, color=GREY,
             )  # fmt: skip
         axis.set(xscale="log", yscale="log", xlabel="log2 of the number of graphs", ylabel="bits per weight")
         axis.set_yticks([0.2, 0.5, 1, 2, 5, 10, 20])

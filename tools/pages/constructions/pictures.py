@@ -40,7 +40,10 @@ TERMS = (  # column, label, colour, marker, line
     ("n3_fluctuation", "$N_3$, fluctuation", ORANGE, "o", "-"),
     ("n3_mean", "$N_3$, mean (any width)", VERMILLION, "D", "-"),
 )
-LEGEND = {"fontsize": 8, "columnspacing": 1.0, "handlelength": 1.8, "labelspacing": 0.35}
+LEGEND = {
+    "loc": "upper center", "bbox_to_anchor": (0.5, -0.16), "ncols": 2, "fontsize": 8, "columnspacing": 1.0,
+    "handlelength": 1.8, "labelspacing": 0.35,
+}  # fmt: skip
 
 
 def figures(tables: Tables) -> dict[str, Figure]:
@@ -51,8 +54,8 @@ def figures(tables: Tables) -> dict[str, Figure]:
 def draw_noise(terms: Sequence[Row], backgrounds: Sequence[Row]) -> Figure:
     """Noise against block size, the scores that follow from it, and the background under softmax."""
     with look():
-        figure, ((left, middle, right),) = panels(1, 3)
-        figure.set_size_inches(2.6 * PANEL_WIDTH, 1.35 * PANEL_HEIGHT)  # tall: the legends need room beside the curves
+        # tall: each panel has its legend below it
+        figure, ((left, middle, right),) = panels(1, 3, (2.6 * PANEL_WIDTH, 1.35 * PANEL_HEIGHT))
         _terms(left, terms)
         _windows(middle, terms)
         _background(right, backgrounds)
@@ -70,10 +73,10 @@ def _terms(axes: Axes, rows: Sequence[Row]) -> None:
     law = [math.sqrt(math.log(first["items"]) / first["key_width"]) * size / first["d_model"] for size in sizes]
     axes.plot(sizes, law, color=GREY, linestyle="--", label="Eq. 1, constant 1")
     axes.set_yscale("log")
-    axes.set_ylim(1e-3, 60)
+    axes.set_ylim(1e-3, 3)
     axes.set_ylabel("largest over all pairs, in units of $d_k$")
     axes.set_title(f"Signal and noise of one head, $d_k = {first['key_width']}$")
-    axes.legend(loc="upper left", ncols=2, **LEGEND)
+    axes.legend(**LEGEND)
     _block_axis(axes, rows)
 
 
@@ -87,10 +90,10 @@ def _windows(axes: Axes, rows: Sequence[Row]) -> None:
     axes.plot(sizes, [row["limit_low"] for row in rows], color=VERMILLION, linestyle="--", linewidth=1)
     axes.plot([], [], color=GREY, linestyle="--", linewidth=1, label="both as $d_k → ∞$")
     axes.axhline(0.5, color=BLACK, linestyle=":", linewidth=1, label="the paper's τ")
-    axes.set_ylim(0, 1.75)
+    axes.set_ylim(0, 1.45)
     axes.set_ylabel("score, in units of $d_k$")
     axes.set_title("Scores of relations and of other pairs")
-    axes.legend(loc="upper left", **LEGEND)
+    axes.legend(**LEGEND)
     _block_axis(axes, rows)
 
 
@@ -100,7 +103,7 @@ def _block_axis(axes: Axes, rows: Sequence[Row]) -> None:
     axes.set_xticks([row["block_size"] for row in rows])
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     axes.minorticks_off()
-    axes.axvline(d_model, ymax=0.65, color=GREY, linewidth=0.8)
+    axes.axvline(d_model, color=GREY, linewidth=0.8)
     bottom = axes.get_ylim()[0]
     axes.annotate("$d_{model}$", (d_model, bottom), xytext=(-3, 3), textcoords="offset points", ha="right", color=GREY)
     axes.annotate("one head", (items, bottom), xytext=(0, 3), textcoords="offset points", ha="right", color=GREY)
@@ -128,8 +131,8 @@ def _background(axes: Axes, rows: Sequence[Row]) -> None:
     axes.set_yscale("log")
     axes.set_xticks(lengths)
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    axes.set_ylim(3e-3, 60)
+    axes.set_ylim(3e-3, 4)
     axes.set_xlabel("length of the context, ℓ")
     axes.set_ylabel("attention from the other heads, $B_{ij}$")
     axes.set_title(f"Softmax background, {heads} heads")
-    axes.legend(loc="upper right", ncols=2, **LEGEND)
+    axes.legend(**LEGEND)

@@ -33,8 +33,7 @@ def figures(tables: Tables) -> dict[str, Figure]:
 def draw_prices(points: Sequence[Row]) -> Figure:
     """For each way to share keys: weights and cached numbers over those of own keys, a dot for each problem."""
     with look():
-        figure, ((weights, cached),) = panels(1, 2)
-        figure.set_size_inches(9.4, 3.9)
+        figure, ((weights, cached),) = panels(1, 2, (9.4, 3.9))
         names = [name for name in KINDS if name != OWN]
         top = 1.08 * max(1.4, *(price for values in prices(points, "weights").values() for price in values))
         for axis, name, title in (
@@ -73,8 +72,7 @@ def draw_frontier(points: Sequence[Row]) -> Figure:
     """Relations against each cost: of each problem and way to share keys, the layer that costs the least."""
     there = [point for point in matching(points, rule="max") if "layer" in point]
     with look():
-        figure, (axes,) = panels(1, 3)
-        figure.set_size_inches(12.6, 4.4)
+        figure, (axes,) = panels(1, 3, (12.6, 4.4))
         for axis, (name, label) in zip(axes, FRONTIERS.items(), strict=True):
             _frontier(axis, there, COSTS[name], label)
         axes[0].set_ylabel("relations held, certified")

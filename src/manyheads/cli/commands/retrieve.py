@@ -109,7 +109,7 @@ class RetrieveCommand:
 
         import numpy as np
 
-        from manyheads.retrieval import TheoremWarning, SharpHeads, max_and_min, sharp_heads, sum_of_maxima
+        from manyheads.retrieval import SharpHeads, TheoremWarning, max_and_min, sharp_heads, sum_of_maxima
         from manyheads.retrieval.retrieval_task import unit_directions
 
         if self.task == "max-and-min":

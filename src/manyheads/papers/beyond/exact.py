@@ -86,8 +86,7 @@ def draw(rows: Rows, scale: Scale) -> Figure:
         ("exact, trained to the step limit", [one.trained for one in found], VERMILLION, "D"),
     )
     with look():
-        figure, ((axes,),) = panels(1, 1)
-        figure.set_size_inches(8.4, 4.2)
+        figure, ((axes,),) = panels(1, 1, (8.4, 4.2))
         for place, (name, values, colour, marker) in enumerate(series):
             shown = [(x + 0.22 * (place - 1), one) for x, one in enumerate(values) if one and one.key_budget]
             if not shown:
@@ -114,8 +113,7 @@ def draw(rows: Rows, scale: Scale) -> Figure:
         counting_axis(axes.yaxis)
         axes.set_xticks(range(len(found)), [f"{one.panel.items}\n{one.panel.d_model}" for one in found])
         axes.grid(visible=False, axis="x")
-        axes.set_xlabel("items m over $d_{model}$")
-        axes.set_ylabel("$D_K^*$")
+        axes.set(xlabel="items m over $d_{model}$", ylabel="$D_K^*$")
         axes.set_title("none: searched up to $2.4\\,m\\log_2 m/d_{model}$", fontsize=10)
         axes.set_xlim(-0.6, len(found) - 0.4)
         figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=3)

@@ -100,8 +100,7 @@ def draw(rows: Rows, scale: Scale) -> Figure:
     """Left: measured against predicted. Right: their ratio against the load of a single head."""
     found = compared(rows, scale)
     with look():
-        figure, ((against, ratios),) = panels(1, 2)
-        figure.set_size_inches(10.4, 4.6)
+        figure, ((against, ratios),) = panels(1, 2, (10.4, 4.6))
         for kind in KINDS:
             chosen = [one for one in found if one.kind == kind]
             if chosen:

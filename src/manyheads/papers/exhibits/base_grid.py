@@ -129,8 +129,7 @@ def draw_budgets(rows: Rows, scale: Scale) -> Figure:
                 axes.text(column + 0.44, row - 0.40, str(one.high or "–"), ha="right", va="top", fontsize=8)
         axes.set_xticks(range(len(WIDTHS)), [str(d) for d in WIDTHS])
         axes.set_yticks(range(len(SIZES)), [str(m) for m in SIZES])
-        axes.set_xlabel("$d_{model}$")
-        axes.set_ylabel("items m")
+        axes.set(xlabel="$d_{model}$", ylabel="items m")
         axes.set_title("$D_K^*$; corners: optimistic, conservative")
     return figure
 

@@ -55,8 +55,7 @@ def draw_law(rows: Rows, scale: Scale) -> Figure:
     found = found_thresholds(THRESHOLDS, rows, scale)
     wide = [pair for pair in found if not is_narrow(pair[0])]
     with look():
-        figure, ((axes,),) = panels(1, 1)
-        figure.set_size_inches(6.2, 4.4)
+        figure, ((axes,),) = panels(1, 1, (6.2, 4.4))
         for name, chosen, colour, marker in (
             ("$d_{model}$ = 16, m > 64", [pair for pair in found if is_narrow(pair[0])], VERMILLION, "D"),
             ("all others", wide, BLUE, "o"),
@@ -77,12 +76,10 @@ def draw_law(rows: Rows, scale: Scale) -> Figure:
                 slope = fit_law(wide).slope
                 label = f"without the diamonds: {slope:.2f} x"
                 axes.plot(ends, slope * ends, color=ORANGE, linewidth=1.2, label=label)
-        axes.set_xscale("log")
-        axes.set_yscale("log")
+        axes.set(xscale="log", yscale="log")
         counting_axis(axes.xaxis)
         counting_axis(axes.yaxis)
-        axes.set_xlabel("x = m · log$_2$ m / $d_{model}$")
-        axes.set_ylabel("$D_K^*$")
+        axes.set(xlabel="x = m · log$_2$ m / $d_{model}$", ylabel="$D_K^*$")
         legend(axes, loc="upper left")
     return figure
 
@@ -145,8 +142,7 @@ def draw_diagonal(rows: Rows, scale: Scale) -> Figure:
     """D_K* as a line on the left axis, h* as bars on the right."""
     found = found_thresholds(DIAGONAL, rows, scale)
     with look():
-        figure, ((axes,),) = panels(1, 1)
-        figure.set_size_inches(6.4, 4.0)
+        figure, ((axes,),) = panels(1, 1, (6.4, 4.0))
         places, thresholds = np.arange(len(found)), [one for _, one in found]
         bars = axes.twinx()
         if found:
@@ -171,8 +167,7 @@ def draw_diagonal(rows: Rows, scale: Scale) -> Figure:
         axes.set_ylim(0, 1.35 * highest)  # room for the legend
         bars.set_ylim(0, max([one.heads_high or 1 for one in thresholds], default=1) * 2.6)
         axes.set_xticks(places, [f"{panel.items}\n{panel.d_model}" for panel, _ in found])
-        axes.set_xlabel("items m over $d_{model}$")
-        axes.set_ylabel("$D_K^*$")
+        axes.set(xlabel="items m over $d_{model}$", ylabel="$D_K^*$")
         bars.set_ylabel("$h^*$")
         handles = [*axes.get_legend_handles_labels()[0], *bars.get_legend_handles_labels()[0]]
         axes.legend(handles, [handle.get_label() for handle in handles], loc="upper left")

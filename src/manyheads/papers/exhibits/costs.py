@@ -62,8 +62,7 @@ def draw_build(rows: Rows, scale: Scale) -> Figure:
                 line = [(_work(run), found[values]) for run, found in timed if run.d_model == d_model]
                 if line:
                     axes.plot(*zip(*line, strict=True), color=colour, marker=marker, label=f"$d_{{model}}$ = {d_model}")
-            axes.set_xscale("log")
-            axes.set_yscale("log")
+            axes.set(xscale="log", yscale="log")
             for axis in (axes.xaxis, axes.yaxis):
                 axis.set_minor_formatter(NullFormatter())
             axes.set_xlabel("m · $d_{model}$ · ln m")
@@ -151,8 +150,7 @@ def draw_split(rows: Rows, scale: Scale) -> Figure:
                 colour, marker, style = LINES[run.channel, run.work]
                 name = f"{run.channel}: {'scores only' if run.work == 'scores' else 'training step'}"
                 axes.plot(list(times), list(times.values()), color=colour, marker=marker, linestyle=style, label=name)
-            axes.set_xscale("log")
-            axes.set_yscale("log")
+            axes.set(xscale="log", yscale="log")
             power_axis(axes.xaxis, HEADS)
             counting_axis(axes.yaxis)
             axes.set_xlabel(f"heads h, each of width {size[1]}/h")

@@ -55,12 +55,10 @@ def draw_by_items(rows: Rows, scale: Scale) -> Figure:
                 elinewidth=1,
                 label=f"$d_{{model}}$ = {d_model}",
             )
-        axes.set_xscale("log")
-        axes.set_yscale("log")
+        axes.set(xscale="log", yscale="log")
         power_axis(axes.xaxis, (64, 128, 256, 512))
         power_axis(axes.yaxis, HEADS)
-        axes.set_xlabel("items m")
-        axes.set_ylabel("$h^*$")
+        axes.set(xlabel="items m", ylabel="$h^*$")
         legend(axes, loc="upper left")
     return figure
 
@@ -110,8 +108,7 @@ def draw_by_compression(rows: Rows, scale: Scale) -> Figure:
     """h* with its ranges against m/d_model, our line and the paper's."""
     found = found_thresholds(THRESHOLDS, rows, scale)
     with look():
-        figure, ((axes,),) = panels(1, 1)
-        figure.set_size_inches(7.6, 4.2)
+        figure, ((axes,),) = panels(1, 1, (7.6, 4.2))
         if found:
             errors = head_errors([one for _, one in found])
             x, y = _side_by_side([panel.compression for panel, _ in found]), [one.heads or 0 for _, one in found]
@@ -123,8 +120,7 @@ def draw_by_compression(rows: Rows, scale: Scale) -> Figure:
             label = f"the paper: {HEADS_SLOPE} x {_signed(HEADS_INTERCEPT)}, R² = {PAPER_R2}"
             axes.plot(ends, HEADS_SLOPE * ends + HEADS_INTERCEPT, color=GREY, linestyle="--", label=label)
         axes.set_ylim(bottom=0)
-        axes.set_xlabel("compression m/$d_{model}$")
-        axes.set_ylabel("$h^*$")
+        axes.set(xlabel="compression m/$d_{model}$", ylabel="$h^*$")
         legend(axes, loc="upper left")
     return figure
 
@@ -200,12 +196,10 @@ def draw_by_degree(rows: Rows, scale: Scale) -> Figure:
             axes.errorbar(degrees, heads, yerr=errors, color=BLUE, marker="o", capsize=3, label="$h^*$")
             ratios = [panel.relations / panel.d_model for panel, _ in found]
             axes.plot(degrees, ratios, color=GREY, linestyle="--", label="r · m/$d_{model}$")
-            axes.set_xscale("log")
-            axes.set_yscale("log")
+            axes.set(xscale="log", yscale="log")
             power_axis(axes.xaxis, degrees)
             power_axis(axes.yaxis, (*HEADS, 128))
-        axes.set_xlabel("degree r")
-        axes.set_ylabel("heads")
+        axes.set(xlabel="degree r", ylabel="heads")
         legend(axes, loc="upper left")
     return figure
 

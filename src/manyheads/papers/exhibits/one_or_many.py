@@ -136,8 +136,7 @@ def _panel(axes: Axes, found: Sizes, *, softmax: bool) -> None:
             f"h = {one.heads}", (items, one.key_budget or 0), xytext=(4, -11), textcoords="offset points", fontsize=8,
             color=VERMILLION,
         )  # fmt: skip
-    axes.set_xscale("log")
-    axes.set_yscale("log")
+    axes.set(xscale="log", yscale="log")
     axes.margins(y=0.14)
     for items, all_heads in found.items():
         one = _single(all_heads)

@@ -90,8 +90,7 @@ def draw_degree_law(rows: Rows, scale: Scale) -> Figure:
     """D_K* against r·m·log2 m/d_model: a point for each degree, our line and the paper's."""
     found = found_thresholds(REGULAR, rows, scale)
     with look():
-        figure, ((axes,),) = panels(1, 1)
-        figure.set_size_inches(5.6, 4.0)
+        figure, ((axes,),) = panels(1, 1, (5.6, 4.0))
         if found:
             errors = budget_errors([one for _, one in found])
             x, y = [panel.law() for panel, _ in found], [one.key_budget or 0 for _, one in found]
@@ -113,12 +112,10 @@ def draw_degree_law(rows: Rows, scale: Scale) -> Figure:
             axes.plot(ends, line.slope * ends, color=BLUE, linewidth=1.4, label=label)
             label = f"the paper: {RELATION_SLOPE} x"
             axes.plot(ends, RELATION_SLOPE * ends, color=GREY, linestyle="--", linewidth=1.2, label=label)
-        axes.set_xscale("log")
-        axes.set_yscale("log")
+        axes.set(xscale="log", yscale="log")
         counting_axis(axes.xaxis)
         counting_axis(axes.yaxis)
-        axes.set_xlabel("x = (r · m/$d_{model}$) · log$_2$ m")
-        axes.set_ylabel("$D_K^*$")
+        axes.set(xlabel="x = (r · m/$d_{model}$) · log$_2$ m", ylabel="$D_K^*$")
         legend(axes, loc="upper left")
     return figure
 
@@ -212,8 +209,7 @@ def draw_gap(rows: Rows, scale: Scale) -> Figure:
                 axes.errorbar(
                     x, y, yerr=errors, color=BLUE, marker="o", capsize=3, elinewidth=1, label="measured $D_K^*$"
                 )
-            axes.set_xscale("log")
-            axes.set_yscale("log")
+            axes.set(xscale="log", yscale="log")
             power_axis(axes.xaxis, degrees)
             counting_axis(axes.yaxis)
             axes.set_xlabel("degree r")
