@@ -48,7 +48,7 @@ def test_every_slider_changes_the_run(tab: Tab) -> None:
     assert run_of(**SLIDERS, key_heads=2).id in tab.text("advice")
     assert "--key-heads 2" in tab.text("command")
     laws = tab.facts("advice")
-    assert "with" in laws["advice"]  # the advice shares keys as the sliders do
+    assert "that share" in laws["advice"]  # as the sliders do
     assert float(laws["the paper's law"].split()[1]) == pytest.approx(28.56 * 2 / 3, abs=0.1)  # for as many weights
     tab.choose(key_heads=4)
     tab.choose(heads=8)  # own keys stay own keys
@@ -157,6 +157,12 @@ def test_a_sweep_can_be_stopped_and_goes_on(tab: Tab) -> None:
     tab.wait("sweep-status", f"Done: {runs} of {runs}")
     assert sum(map(int, tab.page.locator("#points tbody tr td:last-child").all_text_contents())) == runs
     assert tab.page.locator(".law-name", has_text="measured here").count() == 1
+    for heads in (3, 5):
+        tab.choose(heads=heads, key_width=4)
+        tab.train()
+    keys = "[...document.querySelectorAll('#curve .keys li')].map((one) => one.querySelector('svg').outerHTML)"
+    looks = tab.page.evaluate(keys)
+    assert len(set(looks)) == len(looks) == 6  # a mark and a colour for each of 1, 2, 3, 4, 5 and 8 heads
     # names of laws are above all lines, which would cross them
     order = "[...document.querySelectorAll('#curve .law, #curve .law-name')].map((one) => one.tagName).join(' ')"
     assert re.fullmatch(r"(line ?)+(text ?)+", tab.page.evaluate(order))
@@ -334,6 +340,9 @@ def test_the_paper_is_searched_and_its_points_have_runs(tab: Tab) -> None:
     tab.page.fill("#paper-search", "no such words")
     assert tab.rows("paper-claims") == []
     tab.page.select_option("#paper-figure", "fig1")
+    keys = "[...document.querySelectorAll('#paper-picture .keys li')].map((one) => one.querySelector('svg').outerHTML)"
+    looks = tab.page.evaluate(keys)
+    assert len(set(looks)) == len(looks) == 7  # a mark and a colour for each of 1 to 64 heads
     mark = tab.page.locator("#paper-picture path.mark").first
     mark.hover()
     runs = tab.rows("paper-runs")

@@ -128,6 +128,7 @@ def test_20_layers_are_certified_as_by_the_package(tab: Tab) -> None:
         tab.wait("origin", name)
         certificate = certify(layer, problem)
         facts = tab.facts("certificate")
+        assert ("that share" in facts["layer"]) == (layer.key_heads < layer.heads)
         verdicts.add(certificate.verdict)
         assert tab.text("verdict").startswith(certificate.verdict)
         counts = f"{certificate.missed} missed, {certificate.false_pairs} false, {certificate.open_pairs} open of 256"

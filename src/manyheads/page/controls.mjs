@@ -41,7 +41,7 @@ export function paperBudget({ items, relations, d_model, heads, key_heads }) {
 
 /** Heads and their width in words; key heads are named where heads share them. */
 function shapeWords({ heads, key_heads, key_width }) {
-  const sharing = key_heads === heads ? "" : ` with ${counted(key_heads, "key head")}`;
+  const sharing = key_heads === heads ? "" : ` that share ${counted(key_heads, "key head")}`;
   return `${counted(heads, "head")} of width ${key_width}${sharing}`;
 }
 

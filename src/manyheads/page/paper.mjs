@@ -78,7 +78,7 @@ function showPanel() {
   const drawn = points.filter((point) => value(point).every((number, n) => !figure.log.includes("xy"[n]) || number > 0));
   if (!drawn.length) return at("paper-picture").replaceChildren();
   const series = names.map((name, n) => ({
-    name: `${figure.series} ${name}`, mark: MARKS[n % MARKS.length], colour: n,
+    name: `${figure.series} ${name}`, mark: MARKS[(n + Math.floor(n / MARKS.length)) % MARKS.length], colour: n, // a mark and a colour for each
     points: drawn.filter(([, one]) => one === name).map((point) => [point[2], point[3], pointWords(figure, point), () => showRuns(figure, point)]),
   })).filter((one) => one.points.length);
   drawCurves(at("paper-picture"), {

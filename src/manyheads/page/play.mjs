@@ -16,10 +16,11 @@ function runsOf(values) {
   return state.runs.get(name);
 }
 
-/** The number of the mark and colour of a head count: powers of two have one each, all others share the last. */
-export function headMark(heads) {
+/** The mark and the colour of a head count: 1, 2, 4, 8 and 16 have a pair of their own, and so have all other counts below 30. */
+function headLook(heads) {
   const power = Math.log2(heads);
-  return Number.isInteger(power) && power < MARKS.length - 1 ? power : MARKS.length - 1;
+  if (Number.isInteger(power) && power < MARKS.length - 1) return { mark: MARKS[power], colour: power };
+  return { mark: MARKS[(heads + 1 + (Math.floor(heads / 6) % 5)) % MARKS.length], colour: heads % 6 };
 }
 
 /** F1 by key budget of all runs of the problem that the sliders choose. */
@@ -29,8 +30,7 @@ function showCurve() {
   const counts = [...new Set(runs.map((run) => run.heads))].sort((a, b) => a - b);
   const series = counts.map((heads) => ({
     name: counted(heads, "head"),
-    mark: MARKS[headMark(heads)],
-    colour: headMark(heads),
+    ...headLook(heads),
     points: runs.filter((run) => run.heads === heads)
       .map((run) => [run.key_budget, run.micro_f1, `${heads} × ${run.key_width}: F1 ${run.micro_f1.toFixed(4)}, run ${run.id}`]),
   }));

@@ -62,7 +62,7 @@ export function showLayer() {
     return;
   }
   const { layer } = seen;
-  const sharing = layer.key_heads === layer.heads ? "" : ` with ${layer.key_heads} shared key heads`;
+  const sharing = layer.key_heads === layer.heads ? "" : ` that share ${counted(layer.key_heads, "key head")}`;
   const shape = ["layer", `rule ${layer.rule}, ${counted(layer.heads, "head")} of width ${layer.key_width}${sharing}, d_model ${layer.d_model}`];
   if (certificate) {
     at("verdict").replaceChildren(element("strong", {}, certificate.verdict), `: ${REASONS[certificate.verdict](certificate, state.relations)}.`);
