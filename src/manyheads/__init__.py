@@ -76,22 +76,9 @@ if TYPE_CHECKING:
 
 # A room is imported when one of its names is first used: `manyheads --help` must not wait for numpy and scipy.
 _ROOMS = {
-    "block": (
-        "BlockOutcome",
-        "BlockRun",
-        "frozen_table",
-        "train_blocks",
-    ),
-    "capacity": (
-        "Budget",
-        "Capacity",
-        "Goal",
-        "measure",
-    ),
-    "certificate": (
-        "Certificate",
-        "certify",
-    ),
+    "block": ("BlockOutcome", "BlockRun", "frozen_table", "train_blocks"),
+    "capacity": ("Budget", "Capacity", "Goal", "measure"),
+    "certificate": ("Certificate", "certify"),
     "certificate.exclusion": ("exclude",),
     "certificate.exclusion_proof": ("Exclusion", "check_exclusion"),
     "construct": (),
@@ -109,38 +96,14 @@ _ROOMS = {
         "write_graph",
         "write_layer",
     ),
-    "fitting": (
-        "FitOptions",
-        "FitResult",
-        "fit",
-        "grow",
-        "smallest",
-    ),
+    "fitting": ("FitOptions", "FitResult", "fit", "grow", "smallest"),
     "layer.layer": ("Layer",),
-    "layer.rules": (
-        "Rule",
-        "register_rule",
-    ),
+    "layer.rules": ("Rule", "register_rule"),
     "papers": ("PaperAnswer", "paper", "published_rows"),
-    "planning": (
-        "Audit",
-        "Plan",
-        "audit",
-        "plan",
-    ),
+    "planning": ("Audit", "Plan", "audit", "plan"),
     "problem.embedding": ("Embedding",),
-    "problem.embedding_kinds": (
-        "gaussian",
-        "one_hot",
-        "sparse_binary",
-        "EmbeddingKind",
-        "register_embedding_kind",
-    ),
-    "problem.graph": (
-        "Graph",
-        "graph_from_networkx",
-        "graph_from_rustworkx",
-    ),
+    "problem.embedding_kinds": ("gaussian", "one_hot", "sparse_binary", "EmbeddingKind", "register_embedding_kind"),
+    "problem.graph": ("Graph", "graph_from_networkx", "graph_from_rustworkx"),
     "problem.graph_generators": (
         "permutation_graph",
         "positional_graph",
@@ -149,20 +112,10 @@ _ROOMS = {
         "regular_graph",
         "star_graph",
     ),
-    "problem.graph_kinds": (
-        "GraphKind",
-        "register_graph_kind",
-    ),
+    "problem.graph_kinds": ("GraphKind", "register_graph_kind"),
     "problem.problem": ("Problem", "draw_problem"),
     "sweep": ("Store",),
-    "training": (
-        "Outcome",
-        "Protocol",
-        "Run",
-        "Task",
-        "step_limit",
-        "train",
-    ),
+    "training": ("Outcome", "Protocol", "Run", "Task", "step_limit", "train"),
 }
 __all__ = sorted(["construct", *(name for names in _ROOMS.values() for name in names)])
 _look_up = on_demand(__name__, _ROOMS)
