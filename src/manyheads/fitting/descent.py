@@ -109,6 +109,8 @@ class Engine:
             warm: Whether they nearly fit already, so that smaller rates suffice.
         """
         self._fitting.set_weights(*weights)
+        if self.descent.counts_near_pairs:
+            self._look()  # keeps the near pairs of every source: without them only its relations would count
         steps, finding = 0, None
         for done, found in self._bursts(self.descent.rates(warm=warm), "separate", until_open=True):
             stuck = finding is not None and done > self.descent.judged_from and _stuck(finding, found)
