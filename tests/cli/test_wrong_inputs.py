@@ -136,7 +136,9 @@ PYTHON: list[tuple[str, str]] = [
     ("mh.read_embedding('rows.npy', names=['a'])", "1 names do not name the 6 rows"),
     ("mh.read_embedding(3.5)", "text or a Path, not float"),
     ("mh.read_embedding('rows.npy').select(['a'])", "does not know the names of its rows"),
-    ("mh.Embedding(np.eye(2), ('a', 'b')).select('ab')", "a sequence of names, not 'ab'"),
+    ("mh.Embedding(np.eye(2), ('a', 'b')).select('ab')", "a sequence of texts, not 'ab'"),
+    ("mh.Embedding(np.eye(2), ('a', 'b')).select([1])", "a sequence of texts, not [1]"),
+    ("mh.Embedding(np.eye(2), 'ab')", "a sequence of texts, not 'ab'"),
     ("mh.Embedding(np.eye(2), ('a', 'b')).select(['x', 'y'])", "2 of 2 names have no row: 'x', 'y'"),
     ("mh.read_layer(layer)", "text or a Path, not Layer"),
     ("mh.write_layer(layer, 'x.safetensors')", "the layer to write is a Layer, not str"),
@@ -163,6 +165,13 @@ PYTHON: list[tuple[str, str]] = [
     ("mh.Store.write(3)", "text or a Path, not int"),
     ("mh.draw(graph)", "type Graph has no picture"),
     ("mh.draw(layer)", "draw(layer, problem)"),
+    ("mh.measure('permutation:32', 'gaussian:4', heads=1, seeds=1, goal='exact')", "is a Goal, not str"),
+    ("mh.measure('permutation:32', 'gaussian:4', heads=1, seeds=1, goal=0)", "is a Goal, not int"),
+    ("mh.write_export('made', 'layer.safetensors', to='torch')", "the layer to export is a Layer, not str"),
+    ("mh.check_exclusion(np.eye(8), problem)", "the problem of an exclusion is a Problem, not ndarray"),
+    ("mh.check_exclusion(problem, 5)", "the matrix of an exclusion is a ndarray, not int"),
+    ("mh.register_rule('max')", "the rule to register is a Rule, not str"),
+    ("mh.fit(problem).layer.attends(500)", "there is no item '500'"),
 ]
 SCRIPT = """
 import json, sys

@@ -82,3 +82,14 @@ def test_the_published_files_are_found() -> None:
 def test_an_unknown_name_is_one_sentence(name: str | None, claim: int | None, says: str) -> None:
     with pytest.raises(InputError, match=says):
         paper(name, claim=claim, rows=Rows(()))
+
+
+def test_every_line_of_figure_6_has_a_name() -> None:
+    """Also the dotted line, which is drawn after the curves and their legend."""
+    draw = exhibit_named("fig6").draw
+    assert draw is not None
+    figure = draw(Rows([made_up(run) for run in needed(["fig6"], QUICK)]), QUICK)
+    (legend,) = figure.legends
+    named = {text.get_text() for text in legend.get_texts()}
+    assert "answering zero" in named
+    assert named == {str(line.get_label()) for axes in figure.axes for line in axes.lines}

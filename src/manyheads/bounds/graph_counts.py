@@ -16,6 +16,7 @@ from manyheads.bounds.arguments import Given, Reals, Wholes, whole
 from manyheads.errors import InputError
 from manyheads.problem.graph import MOST_ITEMS, Graph
 from manyheads.problem.graph_kinds import DEGREE, GraphFamily, graph_family
+from manyheads.tables import counted
 
 LN2 = math.log(2.0)
 DIRECT = 32  # with fewer relations ln C(n, k) is a sum of k logarithms, with more it is Stirling's series
@@ -105,7 +106,9 @@ class BitsPerWeight:
     weights: int
 
     def __str__(self) -> str:
-        return f"{self.value:.3g}: {self.log2_graphs:,.0f} bits ({self.family}) in {self.weights:,} weights"
+        return (
+            f"{self.value:.3g}: {counted(round(self.log2_graphs), 'bit')} ({self.family}) in {self.weights:,} weights"
+        )
 
 
 def bits_per_weight(graph: Graph | GraphFamily | str, *, weights: int) -> BitsPerWeight:
@@ -142,7 +145,8 @@ def _counted(graph: Graph | GraphFamily) -> tuple[str, float]:
         return f"{family.label} of {family.items:,} items", family.kind.log2_graphs(family.items, *family.values)
     loops = isinstance(graph, Graph) and graph.has_loops
     bits = float(ln_graphs(items=graph.items, relations=graph.relations, loops=loops)) / LN2
-    return f"graphs of {graph.items:,} items and {graph.relations:,} relations{', loops allowed' * loops}", bits
+    sizes = f"{counted(graph.items, 'item')} and {counted(graph.relations, 'relation')}"
+    return f"graphs of {sizes}{', loops allowed' * loops}", bits
 
 
 def _regular_family(graph: Graph) -> GraphFamily | None:

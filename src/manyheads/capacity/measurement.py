@@ -97,7 +97,8 @@ def measure(
     seeds = seeds if isinstance(seeds, range) and seeds.step > 0 else sorted(set(seeds))
     if heads is HEADS and key_heads is not None:
         heads = dividing_heads(heads, key_heads)
-    heads, goal = sorted(set(heads)), goal or Goal()
+    heads, goal = sorted(set(heads)), Goal() if goal is None else goal
+    require_type(goal, Goal, "the goal of a measurement")
     shared = {count: key_heads_for(heads=count, key_heads=key_heads) for count in heads}
     goal.check(task, rule)
     protocol = protocol or measure_protocol(task, rule=rule, goal=goal)

@@ -17,7 +17,7 @@ from manyheads.layer.layer_record import LayerRecord, contexts_in_words
 from manyheads.layer.rules import Rule
 from manyheads.problem.graph import Graph
 from manyheads.problem.problem import Problem
-from manyheads.tables import Shown, Summary, in_heads, summary
+from manyheads.tables import Shown, Summary, counted, in_heads, summary
 
 Verdict = Literal["holds", "refuted", "not proved"]
 
@@ -143,7 +143,7 @@ class Certificate(Shown):
         shape = in_heads(self.heads, self.key_width, self.key_heads)
         rows = [
             ("layer", f"rule {self.rule}, {shape}, d_model {self.d_model}"),
-            ("graph", f"{self.items} items, {self.relations} relations"),
+            ("graph", f"{counted(self.items, 'item')}, {counted(self.relations, 'relation')}"),
             ("contexts", contexts_in_words(self.context_lengths)),
             ("threshold", f"{self.threshold:.6g}, window {low:.6g} … {high:.6g}{'' if low < high else ' (empty)'}"),
             ("margin", f"{self.margin:.3g} (normalised {self.normalised_margin:.3g}), rounding {self.rounding:.2g}"),
@@ -252,7 +252,7 @@ def _verdict(evidence: Evidence, margin: float, graph: Graph) -> tuple[Verdict, 
         return "not proved", "its scores overflow float64"
     if abs(margin) <= 2 * evidence.rounding:
         return "not proved", f"the margin {margin:.2g} is within the rounding error {evidence.rounding:.2g}"
-    return "not proved", f"no bad context was found, but {evidence.open_pairs} pairs could not be proved"
+    return "not proved", f"no bad context was found, but {counted(evidence.open_pairs, 'pair')} could not be proved"
 
 
 def _normalised(margin: float, layer: Layer, embedding: Float[ndarray, "items d_model"]) -> float:

@@ -30,11 +30,12 @@ from numpy import ndarray
 from manyheads.certificate.certificate import Certificate
 from manyheads.certificate.few_pairs import few_pairs_prove
 from manyheads.certificate.projection import require_subnormals
+from manyheads.errors import require_type
 from manyheads.layer.layer import Layer
 from manyheads.layer.rules import gamma
 from manyheads.problem.graph import Graph
 from manyheads.problem.problem import Problem
-from manyheads.tables import Shown, Summary, summary
+from manyheads.tables import Shown, Summary, counted, summary
 
 norm = np.linalg.norm
 BLOCK = 1 << 20  # numbers of a block of rows
@@ -76,7 +77,10 @@ class Exclusion(Shown):
         """The verdict, its evidence and the effort."""
         told = None if self.certificate is None else self.certificate.summary()
         rows: list[tuple[str, object]] = [
-            ("problem", f"{self.items:,} items, {self.relations:,} relations, d_model {self.d_model}"),
+            (
+                "problem",
+                f"{counted(self.items, 'item')}, {counted(self.relations, 'relation')}, d_model {self.d_model}",
+            ),
             ("proof", None if self.matrix is None else f"a matrix with a number for each of {self.items**2:,} pairs"),
             (
                 "rounding",
@@ -114,7 +118,12 @@ def check_exclusion(problem: Problem, matrix: Float64[ndarray, "rows columns"]) 
 
     Returns:
         The check. It does not depend on the search that found M.
+
+    Raises:
+        InputError: The arguments are no problem and no array, or exchanged.
     """
+    require_type(problem, Problem, "the problem of an exclusion")
+    require_type(matrix, np.ndarray, "the matrix of an exclusion")
     pairs = int(np.count_nonzero(matrix))
     if matrix.shape != (problem.items, problem.items):
         return ExclusionCheck(False, np.inf, pairs, f"M has the shape {matrix.shape}: another number of items")

@@ -18,7 +18,7 @@ from manyheads.errors import InputError
 from manyheads.layer.layer import Layer
 from manyheads.numbers import require_memory
 from manyheads.problem.problem import Problem
-from manyheads.tables import in_heads
+from manyheads.tables import counted, in_heads
 from manyheads.text import drawn_text
 from manyheads.training import Outcome
 
@@ -138,7 +138,7 @@ def layer_scores(layer: Layer, problem: Problem) -> Scores:
         raise InputError(f"the scores of the rule {layer.rule} depend on the context: they have no picture")
     require_memory(16 * layer.heads * problem.items**2, f"the scores of {problem.items:,} × {problem.items:,} pairs")
     scores, related = layer.scores(problem.rows), problem.graph.adjacency()
-    title = f"{in_heads(layer.heads, layer.key_width, layer.key_heads)}, {problem.relations:,} relations"
+    title = f"{in_heads(layer.heads, layer.key_width, layer.key_heads)}, {counted(problem.relations, 'relation')}"
     return Scores(title, scores[related], scores[~related], layer.threshold)
 
 
@@ -159,8 +159,8 @@ def _panel(axis: Axes, layer: Scores, bins: list[float]) -> None:
     low, high = layer.other.max(), layer.related.min()
     if low < high:
         axis.axvspan(low, high, color="#e9f2e4", label="every threshold here works")
-    pairs, *_ = axis.hist(layer.other, bins=bins, color=GREY, label=f"{layer.other.size:,} other pairs")
-    axis.hist(layer.related, bins=bins, color=BLUE, label=f"{layer.related.size:,} relations")
+    pairs, *_ = axis.hist(layer.other, bins=bins, color=GREY, label=counted(layer.other.size, "other pair"))
+    axis.hist(layer.related, bins=bins, color=BLUE, label=counted(layer.related.size, "relation"))
     axis.axvline(layer.threshold, color=BLACK, linewidth=1.2, linestyle="--", label="threshold")
     # a logarithmic axis: one bin has a hundred thousand pairs, another a single pair, and the single pair decides
     top = 300 * float(np.max(pairs))  # room for the legend, on the side where no threshold is
@@ -177,4 +177,5 @@ def _panel(axis: Axes, layer: Scores, bins: list[float]) -> None:
             ha="center",
             arrowprops=arrow,
             annotation_clip=False,
+            bbox={"color": "white", "pad": 1},
         )

@@ -16,7 +16,7 @@ import safetensors.numpy
 from jaxtyping import Float, Float32
 from numpy import ndarray
 
-from manyheads.errors import InputError
+from manyheads.errors import InputError, require_type
 from manyheads.files.atomic_files import check_writable, new_directory, write_together
 from manyheads.files.door import reason
 from manyheads.files.layer_files import pack_layer
@@ -71,6 +71,7 @@ def write_export(
             directory exists and `force` is False, or it cannot be written.
     """
     directory = Path(directory)
+    require_type(layer, Layer, "the layer to export")
     if to not in LIBRARIES:
         raise InputError(f"unknown library '{to}': choose from {', '.join(LIBRARIES)}")
     if embedding is not None and embedding.shape[1] != layer.d_model:

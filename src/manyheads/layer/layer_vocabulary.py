@@ -91,7 +91,7 @@ class Vocabulary:
         Raises:
             InputError: Some words have no item. The message names them, and the nearest words that have one.
         """
-        places = {word: places_of(word, self._numbers) for word in words}
+        places = {word: places_of(word, self._numbers) for word in map(str, words)}
         missing = [word for word, known in places.items() if not known]
         if len(missing) > 1:
             raise InputError(

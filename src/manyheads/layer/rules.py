@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-from manyheads.errors import InputError, did_you_mean
+from manyheads.errors import InputError, did_you_mean, require_type
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -274,8 +274,9 @@ def register_rule(rule: Rule) -> Rule:
         The same rule.
 
     Raises:
-        InputError: A rule of this name exists already.
+        InputError: It is no rule, or a rule of this name exists already.
     """
+    require_type(rule, Rule, "the rule to register")
     if rule.name in RULES:
         raise InputError(f"a rule '{rule.name}' exists already")
     RULES[rule.name] = rule

@@ -203,7 +203,7 @@ def _reason(d_model: int, best: Split, widths: KeyWidths, given: int | None) -> 
         return f"one head is enough: it needs {needed:.0%} of the d_model² = {d_model**2:,} degrees of freedom"
     return (
         f"each of {best.heads} heads needs {needed:.0%} of the d_model² = {d_model**2:,} degrees of freedom of a full "
-        "one: with fewer heads each is near full rank, with more heads each holds too little"
+        "one: with fewer heads each is nearer to full rank, with more heads each holds too little"
     )
 
 

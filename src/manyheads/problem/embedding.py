@@ -32,7 +32,7 @@ class Embedding(Shown):
         names: The items' names in the order of the rows, or None.
 
     Raises:
-        InputError: The rows are no such array, or the number of names is not the number of rows.
+        InputError: The rows are no such array, the names are no texts, or they are not as many as the rows.
 
     >>> Embedding(np.eye(3), names=("a", "b", "c")).d_model
     3
@@ -51,6 +51,7 @@ class Embedding(Shown):
             rows = rows.astype(np.float64)
         if not np.isfinite(rows).all():
             raise InputError("the embedding holds NaN or infinite values")
+        require_names(() if self.names is None else self.names)
         if self.names is not None and len(self.names) != len(rows):
             raise InputError(f"{len(self.names)} names do not name the {len(rows)} rows of the embedding")
         object.__setattr__(self, "rows", rows)
@@ -88,8 +89,7 @@ class Embedding(Shown):
         >>> cities.select(["river", "Paris"]).rows[:, 0]
         array([0., 1.])
         """
-        if isinstance(names, str) or names is None:
-            raise InputError(f"names are a sequence of names, not {names!r}")
+        require_names(names)
         if self.names is None:
             raise InputError("the embedding does not know the names of its rows: give them as names=")
         places = [next(iter(places_of(name, self._numbers)), None) for name in names]
@@ -140,6 +140,16 @@ class Embedding(Shown):
         """The first row of each name."""
         names = self.names or ()
         return {name: row for row, name in reversed(list(enumerate(names)))}
+
+
+def require_names(names: object) -> None:
+    """Refuse names that are not texts, and a single text, which is a sequence of letters.
+
+    Raises:
+        InputError: These are no names.
+    """
+    if isinstance(names, str) or not (isinstance(names, Iterable) and all(isinstance(name, str) for name in names)):
+        raise InputError(f"names are a sequence of texts, not {names!r}")
 
 
 def places_of(name: str, numbers: Mapping[str, int]) -> list[int]:

@@ -14,7 +14,7 @@ from manyheads.problem.embedding import Embedding
 from manyheads.problem.embedding_kinds import embedding_family
 from manyheads.problem.graph import Graph
 from manyheads.problem.graph_kinds import graph_family
-from manyheads.tables import Shown, Summary, summary
+from manyheads.tables import Shown, Summary, counted, summary
 
 ContextLength = int | tuple[int, int] | None  # one length, the least and the greatest, or every length
 
@@ -79,7 +79,7 @@ class Problem(Shown):
         """The summaries of graph and embedding."""
         graph, embedding = self.graph.summary(), self.embedding.summary()
         rows = [("graph", graph.title), *graph.rows, ("embedding", embedding.title), *embedding.rows]
-        return summary(f"problem: {self.relations:,} relations over {self.items:,} rows", rows)
+        return summary(f"problem: {counted(self.relations, 'relation')} over {counted(self.items, 'row')}", rows)
 
     def context_lengths(self, context_length: ContextLength) -> tuple[int, int]:
         """The least and the greatest length of a context, for a rule that looks at the context.

@@ -32,7 +32,10 @@ class AuditCommand:
     `audit list` lists the known models. `audit compare A B` puts two models or shapes side by side.
     """
 
-    words: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="MODEL | list | compare A B")]
+    words: Annotated[
+        tyro.conf.Positional[tuple[str, ...]],
+        tyro.conf.arg(metavar="MODEL | list | compare A B", help_behavior_hint=""),
+    ]
     """A name such as gpt2, llama3-8b or smollm2-135m, or a file: config.json, .safetensors or .gguf. For compare also
     a shape such as d_model=4096,heads=32,key_width=128,key_heads=8 (latent=512 for keys from a latent)."""
     items: Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="(default: its vocabulary)")] = None
@@ -58,7 +61,8 @@ class AuditCommand:
         if self.words[:1] in (("list",), ("compare",)):
             return self._side_by_side()
         if len(self.words) != 1:
-            raise InputError(f"audit is about one model, not {len(self.words)}: `audit compare A B` compares two")
+            known = "`audit list` shows the known ones, `audit compare A B` takes two"
+            raise InputError(f"audit is about one model, not {len(self.words)}: {known}")
         (model,) = self.words
         if self.picture is not None and self.weights is None:
             raise InputError("--picture draws the measured geometry: give --weights")

@@ -20,7 +20,7 @@ from manyheads.layer.layer import Layer
 from manyheads.problem.graph import Graph
 from manyheads.problem.incoherence import IncoherenceProfile
 from manyheads.problem.problem import Problem
-from manyheads.tables import in_heads
+from manyheads.tables import counted, in_heads
 from manyheads.text import shown_text
 
 COLOURS = {"holds": "bold green", "refuted": "bold red", "not proved": "bold yellow"}
@@ -44,7 +44,7 @@ def shown_layer(layer: Layer, graph: Graph) -> list[RenderableType]:
     """A layer without a certificate."""
     rows = [
         ("layer", layer_words(layer)),
-        ("graph", f"{graph.items} items, {graph.relations} relations"),
+        ("graph", f"{counted(graph.items, 'item')}, {counted(graph.relations, 'relation')}"),
         ("threshold", f"{layer.threshold:.6g}"),
         ("bits per weight", str(bits_per_weight(graph, weights=layer.weights))),
     ]
@@ -219,5 +219,5 @@ def _rank(trial: ShapeTrial) -> tuple[bool, float]:
 
 def fit_effort(fitted: FitResult) -> str:
     """The attempts, steps and seconds of a fit, and the map of the rows."""
-    attempts = f"{fitted.attempts} attempt{'' if fitted.attempts == 1 else 's'}"
+    attempts = counted(fitted.attempts, "attempt")
     return f"{attempts}, {fitted.steps:,} steps in the last, {fitted.seconds:.1f} s, map {fitted.map}"

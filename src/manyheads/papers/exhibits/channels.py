@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from manyheads.capacity import Point
 from manyheads.capacity.thresholds import TARGET
 from manyheads.drawing.capacity import draw_curves
-from manyheads.drawing.style import GREY, counting_axis
+from manyheads.drawing.style import GREY, counting_axis, look, shared_legend
 from manyheads.papers.effort import Scale
 from manyheads.papers.exhibit import Exhibit
 from manyheads.papers.panel import SOFTMAX, Panel, base, complete, panel_runs, shares
@@ -115,9 +115,13 @@ def draw_values(rows: Rows, scale: Scale) -> Figure:
     figure = draw_curves(problems, columns=2, label="mean test squared error", target=None)
     for axes, panel in zip(figure.axes, chosen, strict=False):
         zero = [value for _, value in rows.scores(panel.runs(scale), "zero_mse")]
-        axes.axhline(sum(zero) / len(zero), color=GREY, linestyle=":", linewidth=1)
+        axes.axhline(sum(zero) / len(zero), color=GREY, linestyle=":", linewidth=1.2, label="answering zero")
         axes.set_yscale("log")
         counting_axis(axes.yaxis)
+    if chosen:
+        figure.legends[0].remove()  # that of the curves, without the dotted line
+        with look():
+            shared_legend(figure, figure.axes)
     return figure
 
 
