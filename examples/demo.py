@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 from pathlib import Path
+from shutil import which
 
 import numpy as np
 
@@ -61,7 +62,9 @@ def main(directory: Path) -> None:
     files[directory / "explore.html"] = explore_page().encode()
     write_together(files, force=True)
     print(f"The curves: {directory / 'capacity.png'}. Certify the layer yourself:\n  cd {directory}")
-    print("  manyheads certify layer.safetensors --graph graph.csv --embedding embedding.npy")
+    # after `make demo` the command is in .venv, which is not on the PATH
+    program = "manyheads" if which("manyheads") else Path(sys.executable).with_name("manyheads")
+    print(f"  {program} certify layer.safetensors --graph graph.csv --embedding embedding.npy")
     print(f"Train layers yourself: open {directory / 'explore.html'} in a browser.")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import shutil
 from pathlib import Path
 from types import ModuleType
 
@@ -38,6 +39,8 @@ def test_the_demonstration(demo: ModuleType, tmp_path: Path, capsys: pytest.Capt
     assert verdicts == ["refuted", "holds"]
     assert "  witness" in told
     assert "D_K* = " in told
+    (command,) = [line.split()[0] for line in told.splitlines() if " certify layer.safetensors" in line]
+    assert shutil.which(command) is not None  # it can be pasted, also where .venv is not on the PATH
     files = [tmp_path / "new" / name for name in ("layer.safetensors", "embedding.npy", "graph.csv")]
     layer, embedding, graph = read_layer(files[0]), read_embedding(files[1]), read_graph(files[2])
     assert certify(layer, Problem(graph, embedding)).holds
