@@ -261,12 +261,13 @@ def test_published_rows_are_exported(
 def test_own_capacities_are_drawn_into_the_figures(
     rows: Rows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    labels = dict[str, list[str]]()
+    labels, framed = dict[str, list[str]](), list[bool]()
 
     def keep(figure: Figure, stem: Path) -> dict[Path, bytes]:
         legend = figure.axes[0].get_legend()
         assert legend is not None
         labels[stem.name] = [text.get_text() for text in legend.get_texts()]
+        framed.append(legend.get_frame_on())
         return {}
 
     monkeypatch.setattr("manyheads.papers.reproduction.pack_picture", keep)
@@ -287,3 +288,6 @@ def test_own_capacities_are_drawn_into_the_figures(
     assert main(command) == 0
     assert all("manyheads.db" in names for names in labels.values())
     assert set(labels) == {"fig3", "fig4", "fig10"}
+    assert not any(framed)  # the legend with the added points looks as all others do
+    assert main(["paper", "fig9", *command[4:]]) == 2
+    assert "fig9 does not show added capacities: fig3, fig4, fig10 do" in capsys.readouterr().err

@@ -177,7 +177,8 @@ def mark_points(
             handles = [handle for handle in old.legend_handles if handle is not None]
             known = dict(zip((text.get_text() for text in old.get_texts()), handles, strict=True))
         known |= {str(name): handle for handle, name in zip(*axes.get_legend_handles_labels(), strict=True)}
-        axes.legend(list(known.values()), list(known), loc="upper left")
+        with look():
+            axes.legend(list(known.values()), list(known), loc="upper left")
 
 
 def budget_errors(found: Sequence[Threshold]) -> list[tuple[int, ...]]:

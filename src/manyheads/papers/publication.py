@@ -15,7 +15,7 @@ from manyheads.errors import InputError, require_type
 from manyheads.layer.rules import MAX
 from manyheads.papers.effort import Scale
 from manyheads.papers.exhibit import CLAIM, COLLECTIONS, EXHIBITS, exhibit_named, exhibit_names, needed, verdicts
-from manyheads.papers.reproduction import problems_of
+from manyheads.papers.reproduction import problems_of, require_mark
 from manyheads.papers.rows import Row, Rows, read_rows
 from manyheads.papers.verdict import Verdict
 from manyheads.sweep.store.table_export import run_columns
@@ -228,10 +228,7 @@ def paper(
     if name in collections:
         names = (*exhibit_names(collections[name]), *exhibit_names(collections[name], hours=True))
     chosen = [exhibit_named(one) for one in names]
-    if add is not None and (len(names) > 1 or chosen[0].mark is None):
-        able = ", ".join(one for one in EXHIBITS if exhibit_named(one).mark is not None)
-        raise InputError(f"{name or names[0]} does not show added capacities: {able} do")
-    added = () if add is None else _added(add)
+    added = () if add is None else _added(add, names if len(names) == 1 else (name or "",))
     known, scale = published() if rows is None else rows, scale or Scale()
     points = [{"exhibit": one} | point for one in names for point in exhibit_points(one, known, scale)]
     if added:
@@ -248,10 +245,11 @@ def paper(
     )
 
 
-def _added(add: Capacity | Sequence[Capacity] | Path | str) -> tuple[StoredProblem, ...]:
+def _added(add: Capacity | Sequence[Capacity] | Path | str, names: Sequence[str]) -> tuple[StoredProblem, ...]:
     """The capacities to draw, as the problems of a store."""
+    require_mark(names)
     if isinstance(add, (str, Path)):
-        return tuple(problems_of(Path(add)))
+        return tuple(problems_of(Path(add), names))
     given = [add] if isinstance(add, Capacity) else add
     if not isinstance(given, Sequence) or not all(isinstance(one, Capacity) for one in given):
         raise InputError("add is a capacity that `measure` returned, a list of them, or the file of a store")

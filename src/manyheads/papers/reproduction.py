@@ -14,7 +14,7 @@ from manyheads.drawing.style import GREY, pack_picture
 from manyheads.errors import InputError
 from manyheads.layer.rules import MAX
 from manyheads.papers.effort import Scale
-from manyheads.papers.exhibit import Exhibit, exhibit_named, needed, verdicts
+from manyheads.papers.exhibit import EXHIBITS, Exhibit, exhibit_named, needed, verdicts
 from manyheads.papers.rows import Rows, stored_rows
 from manyheads.papers.trial import BlockTrainers, in_turns, is_possible, lacks_torch
 from manyheads.papers.verdict import Verdict
@@ -150,18 +150,31 @@ def report(names: Sequence[str], rows: Rows, scale: Scale, *, origin: Origin = O
     return Reproduction(scale, tuple(reports), tuple(verdicts(names, rows, scale)), rows, origin)
 
 
-def problems_of(path: Path) -> list[StoredProblem]:
+def require_mark(names: Sequence[str]) -> None:
+    """Refuse added capacities where none of the exhibits draws them.
+
+    Raises:
+        InputError: None does. The message names those that do.
+    """
+    able = [one for one in EXHIBITS if exhibit_named(one).mark is not None]
+    if not set(able) & set(names):
+        raise InputError(f"{', '.join(names)} does not show added capacities: {', '.join(able)} do")
+
+
+def problems_of(path: Path, names: Sequence[str]) -> list[StoredProblem]:
     """The problems of a store that have a D_K* under the rule max, for `draw_pictures`.
 
     Args:
         path: The store.
+        names: The exhibits that are to show them.
 
     Returns:
         The problems, with thresholds for a mean F1 of 0.99.
 
     Raises:
-        InputError: There is no store, or no such problem in it.
+        InputError: There is no store, or no such problem in it, or none of the exhibits shows added capacities.
     """
+    require_mark(names)
     with Store.read(path) as store:
         found = stored_problems(store.records(), Goal())
     alike = [one for one in found if one.fields["rule"] == MAX.name and one.threshold.key_heads is None]

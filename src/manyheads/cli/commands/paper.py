@@ -97,6 +97,7 @@ class PaperCommand:
         chosen = self.blocks.setting()
         scale = Scale(self.seeds, self.up_to, self.steps, self.quick, chosen.setting)
         self._check_options()
+        added = [] if self.add is None else problems_of(self.add, shown)
         if self.what == ("list",):
             return self._list(shown, scale)
         if self.what == ("rows",):
@@ -110,7 +111,6 @@ class PaperCommand:
             sound = all(verdict.outcome != "failed" for verdict in found)
             return Answer({"claims": claim_facts(found)}, shown_verdicts(found), yes=sound)
         self._check_outputs(page)
-        added = [] if self.add is None else problems_of(self.add)
         earlier = earlier_exhibits(self.output / page.NAME, page.PICTURES, without=shown)
         rows = self._rows(names, (*shown, *earlier), scale, chosen)
         asked = (*shown, *self._also_complete(shown, rows, scale))
