@@ -7,6 +7,8 @@ from pathlib import Path
 
 from manyheads.text import shown_text
 
+NEAR = 0.65  # the least likeness of a word that is offered: "steps" must not be offered for "items", which has 0.6
+
 
 class InputError(ValueError):
     """Malformed input. The message is one sentence that names the mistake. The command line exits with 2.
@@ -53,7 +55,7 @@ def did_you_mean(word: str, known: Iterable[str], form: str = " (did you mean {}
     >>> did_you_mean("sofmax", ["max", "softmax"]), did_you_mean("x", ["max"])
     (' (did you mean softmax?)', '')
     """
-    near = difflib.get_close_matches(word, list(known), n=1)
+    near = difflib.get_close_matches(word, list(known), n=1, cutoff=NEAR)
     return form.format(near[0]) if near else ""
 
 

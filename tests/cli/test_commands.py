@@ -42,6 +42,7 @@ OPTION_ERRORS = [
     (["train", "--graph", "permutation:8"], "train needs --embedding, --heads and --key-width"),
     (["export", "layer.safetensors"], "export needs DIRECTORY and --to"),
     ([*TRAIN, "--hedas", "4"], "train has no option --hedas: did you mean --heads?"),
+    ([*MEASURE, "--items", "64"], "measure has no option --items: manyheads measure --help lists its options"),
     ([*TRAIN, "--qqqq"], "train has no option --qqqq: manyheads train --help lists its options"),
     (["compile", "--grph", "x"], "compile has no option --grph: did you mean --graph?"),
     (["plan", "budget", "--itmes", "64"], "plan budget has no option --itmes: did you mean --items?"),
