@@ -95,6 +95,45 @@ def test_the_readmes_links_lead_somewhere() -> None:
     assert [link for link in links if not (ROOT / link).exists()] == []
 
 
+# what README says, where "{}" are numbers, and the page that has these numbers in these words
+FOUND = [
+    ("{} are reproduced, {} differ.", "results/paper.md", r"reproduced: (\d+), differs: (\d+)"),
+    ("a slope of {1} (paper: {0})", "results/paper.md", r"\| 3 \| D_K\* ≈ ([\d.]+)·.*?\| slope ([\d.]+)"),
+    ("the law of head counts {1} ({0})", "results/paper.md", r"\| 5 \| h\* ≈ ([\d.]+)·.*?\| ([\d.]+)·m"),
+    (
+        "{2} of the key budget that training needs, in the median ({0} to {1})",
+        "results/capacity-floor.md",
+        r"between\s+([\d.]+) and ([\d.]+) times D_K\\\*, ([\d.]+) in the median",
+    ),
+    ("certified layers {} (median)", "results/bits-per-weight.md", r"Certified layers.*?, ([\d.]+) in the median"),
+    ("trained layers {}, one head", "results/bits-per-weight.md", r"Trained layers.*?, ([\d.]+) in the median"),
+    (
+        "one head at its limit {} to {}",
+        "results/bits-per-weight.md",
+        r"One head at its transition\*\*: ([\d.]+) to ([\d.]+)",
+    ),
+    ("by a factor of {} to {}", "results/head-count.md", r"falls by factors from (\d+) to (\d+)"),
+    (
+        "{0} to {1} times an eager PyTorch",
+        "lab-notes/engine.md",
+        r"(?s)third look.*?drawn in the loop, × native \| (\d+) [^\n]*\| ([\d.]+) ±",
+    ),
+]
+
+
+@pytest.mark.parametrize(("says", "page", "pattern"), FOUND, ids=[says for says, *_ in FOUND])
+def test_the_numbers_of_the_readme_are_those_of_the_pages(says: str, page: str, pattern: str) -> None:
+    """A number of README may have fewer digits."""
+    found = re.search(pattern, (ROOT / "docs" / page).read_text())
+    assert found is not None
+    order = [int(place or number) for number, place in enumerate(re.findall(r"\{(\d?)\}", says))]
+    ours = re.search(re.sub(r"\\\{\d?\\\}", r"([\\d.]*\\d)", re.escape(says)), PAGES[0].read_text().replace("\n", " "))
+    assert ours is not None
+    for place, number in zip(order, ours.groups(), strict=True):
+        digits = len(number.partition(".")[2])
+        assert number == f"{float(found[place + 1]):.{digits}f}"
+
+
 def test_the_pages_have_commands_to_run() -> None:
     assert sum(len(shown(page.read_text())) for page in PAGES) >= 20
     assert shown(PAGES[0].read_text())
