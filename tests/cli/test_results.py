@@ -146,6 +146,14 @@ def test_no_law_goes_through_two_rules(capsys: pytest.CaptureFixture[str]) -> No
     assert [one.words for one in experiments(found[:3])] == [""]
 
 
+def test_experiments_are_named_by_their_keys() -> None:
+    runs = [make_run(64, 16, 4, 1, seed=0, key_heads=key_heads) for key_heads in (None, 1, 2)]
+    met = threshold([Point(4, 5, ((0, 1.0), (1, 1.0)))], target=0.99)
+    found = experiments([StoredProblem(dict(run.fields), met, 2, 2) for run in runs])
+    words = {"every head has its own keys", "all heads share 1 key head", "heads share 2 key heads"}
+    assert {one.words for one in found} == words
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [

@@ -184,10 +184,10 @@ class Experiment:
     @property
     def words(self) -> str:
         """The differences in words."""
-        own = "every head has its own keys"
-        return ", ".join(
-            own if name == "key_heads" and value is None else f"{name} {value}" for name, value in self.differs.items()
-        )
+        keys: dict[object, str] = {None: "every head has its own keys", 1: "all heads share 1 key head"}
+        keyed = (keys.get(value, f"heads share {value} key heads") if name == "key_heads" else f"{name} {value}"
+                 for name, value in self.differs.items())  # fmt: skip
+        return ", ".join(keyed)
 
 
 def experiments(found: Sequence[StoredProblem]) -> list[Experiment]:
