@@ -4,9 +4,11 @@ import { Engine } from "../../src/manyheads/page/engine.mjs";
 import { FileError, readGraph } from "../../src/manyheads/page/graphs.mjs";
 import { fitLayer } from "../../src/manyheads/page/fit.mjs";
 import * as laws from "../../src/manyheads/page/laws.mjs";
-import { sha256 } from "../../src/manyheads/page/hash.mjs";
+import { sha256, shownText } from "../../src/manyheads/page/hash.mjs";
 import { runFields, runId, stepLimit } from "../../src/manyheads/page/run.mjs";
 import { packLayer, readEmbedding, readLayer, readNpy, readTensors } from "../../src/manyheads/page/tensors.mjs";
+import { anew, state } from "../../src/manyheads/page/view.mjs";
+import { serve } from "../../src/manyheads/page/worker.mjs";
 
 const engine = await Engine.load(readFileSync(new URL("../../src/manyheads/page/engine.wasm", import.meta.url)));
 const plain = (layer) => ({ query: [...layer.query], key: [...layer.key], threshold: layer.threshold });
@@ -89,6 +91,20 @@ const answers = {
     bits: laws.bitsPerWeight({ items, d_model, heads, key_width }),
   }),
   bits: (graph) => laws.graphBits(graph).bits,
+  shown: shownText,
+  names(labels) {
+    anew({ labels });
+    return state.labels;
+  },
+  /** What the worker says of dropped files: for each its kind, and the sentence where it is wrong. */
+  async dropped({ name, content }) {
+    const told = [];
+    const answer = serve((message) => told.push(message), () => Promise.resolve());
+    await answer({ kind: "load", bytes: readFileSync(new URL("../../src/manyheads/page/engine.wasm", import.meta.url)) });
+    await answer({ kind: "files", files: [new File([bytes(content)], name)], most: 2000 });
+    const [found] = told.filter(({ kind }) => kind === "file");
+    return { what: found.what, message: found.message ?? "", name: found.name ?? found.graph?.name ?? found.rows?.name ?? "" };
+  },
 };
 const questions = JSON.parse(readFileSync(0, "utf8"));
 const found = [];

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import resource
 import warnings
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,10 @@ from manyheads.bounds import bits_per_weight
 from manyheads.certificate import certify, described
 from manyheads.errors import InputError
 from manyheads.files import pack_embedding, pack_graph, pack_layer, read_graph, read_layer
+from manyheads.files.safetensors_files import CHECKSUM, pack_tensors
 from manyheads.fitting import FitOptions, fit
 from manyheads.layer.layer import Layer
+from manyheads.text import HOSTILE, shown_text
 from tools.page_rows import TARGET, source
 
 
@@ -187,6 +190,66 @@ def test_damaged_files_are_refused_with_one_sentence() -> None:
     for what, answer in zip(files, ask(*questions), strict=True):
         assert answer["refused"].startswith("x."), what
         assert answer["refused"].endswith("."), what
+
+
+def forged_layer(arrays: dict[str, np.ndarray], **metadata: str) -> bytes:
+    """A layer with other weights or texts, and a right checksum."""
+    layer, _ = shared_layer()
+    good = pack_layer(layer, provenance=None)
+    texts = json.loads(good[8 : 8 + int.from_bytes(good[:8], "little")])["__metadata__"]
+    own = {"query": layer.query, "key": layer.key} | arrays
+    return pack_tensors(own, {name: text for name, text in texts.items() if name != CHECKSUM} | metadata)
+
+
+SIGNS = "\u202ea\x1b]0;owned\x07\x9b\u2028"
+
+
+def test_foreign_text_in_the_page_is_shown_and_not_obeyed() -> None:
+    texts = [*map(chr, range(0x110)), SIGNS, "\u061c\u200e\u2066\ufeff", "\U0001f642 ü"]
+    assert ask(*(("shown", text) for text in texts)) == [shown_text(text) for text in texts]
+    assert ask(("names", texts)) == [[shown_text(text) for text in texts]]
+    files = {
+        f"{SIGNS}.npy": b"x",
+        f"{SIGNS}.csv": b"0,1\n1,0\n",
+        f"{SIGNS}.exe": b"x",
+        "blanks.csv": f"{SIGNS} ,b\n".encode(),
+        "unknown.csv": f"# item: a\na,{SIGNS}\n".encode(),
+        "count.csv": f"# items: {SIGNS}\n0,1\n".encode(),
+        "rule.safetensors": forged_layer({}, rule=SIGNS),
+        "type.safetensors": pack_tensors({"a": np.zeros((2, 2))}, {}).replace(b'"F64"', '"\u202e"'.encode()),
+    }
+    answers = ask(*(("dropped", {"name": name, "content": packed(content)}) for name, content in files.items()))
+    for name, answer in zip(files, answers, strict=True):
+        assert HOSTILE.findall(answer["message"] + answer["name"]) == [], name
+        assert (answer["what"] == "wrong") == (name != f"{SIGNS}.csv"), answer
+
+
+@pytest.mark.parametrize(
+    "record",
+    [{}, [], 7, {"certificate": {"verdict": SIGNS, "items": 9, "relations": 9}},
+     {"certificate": {"verdict": "holds", "items": "9", "relations": 9}},
+     {"certificate": {"verdict": "holds", "items": 9, "relations": 9, "context_lengths": ["<b>", 2]}}],
+)  # fmt: skip
+def test_a_certificate_that_makes_no_sense_is_refused_by_the_page(record: object) -> None:
+    content = forged_layer({}, certificate=json.dumps(record))
+    (answer,) = ask(("dropped", {"name": "x.safetensors", "content": packed(content)}))
+    assert answer["message"] == "x.safetensors has a certificate that makes no sense."
+
+
+def test_a_small_file_does_not_keep_the_page_busy() -> None:
+    """A layer of many heads, or one whose file names draws of many numbers: the worker drew rows for minutes."""
+    heads = np.ones((1_025, 1, 1), np.float32)
+    wide = np.ones((1, 2**14, 1), np.float32)
+    record = {"certificate": {"verdict": "holds", "items": 2000, "relations": 2000}}
+    files = (
+        forged_layer({"query": heads, "key": heads}),
+        forged_layer({"query": wide, "key": wide}, certificate=json.dumps(record)),
+    )
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    many, drawn = ask(*(("dropped", {"name": "x.safetensors", "content": packed(content)}) for content in files))
+    assert many["message"] == "x.safetensors has 1025 heads: the page takes up to 1024."
+    assert drawn["what"] == "layer"
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before < 20
 
 
 def test_layers_of_the_page_are_read_by_the_package(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from manyheads.problem.embedding import Embedding
 from manyheads.problem.graph import Graph
 from manyheads.problem.problem import ContextLength, Problem
 
-MOST_ITEMS, MOST_BYTES = 2_000, 40_000_000  # of a layer in a page; worker.mjs and tensors.mjs have the same numbers
+MOST_ITEMS, MOST_HEADS, MOST_BYTES = 2_000, 1_024, 40_000_000  # of a layer; worker.mjs and tensors.mjs have the same
 
 # A module comes after the modules that it imports.
 PAGE_MODULES = (
@@ -74,7 +74,8 @@ def layer_page(
         The text of an HTML file. The weights and the rows are most of it.
 
     Raises:
-        InputError: There are more than 2,000 items or 40 MB, or the rows do not go with the layer or the graph.
+        InputError: There are more than 2,000 items, 1,024 heads or 40 MB, or the rows do not go with the layer or the
+            graph.
     """
     if graph is None and layer.labels is not None and len(layer.labels) != embedding.items and embedding.names:
         embedding = embedding.select(layer.labels)
@@ -84,6 +85,8 @@ def layer_page(
         )
     if embedding.d_model != layer.d_model:
         raise InputError(f"the layer reads rows of {layer.d_model} numbers but the embedding has {embedding.d_model}")
+    if layer.heads > MOST_HEADS:
+        raise InputError(f"a page shows up to {MOST_HEADS:,} heads, not {layer.heads:,}")
     labels = [names for names in (graph and graph.labels, layer.labels, embedding.names) if names]
     labels = [names for names in labels if len(names) == embedding.items]
     named = replace(layer, labels=labels[0] if labels else None)

@@ -1,5 +1,5 @@
 // Edge lists as src/manyheads/files/graph_files.py reads them. A wrong file is refused with one sentence.
-import { Sha256, sha256 } from "./hash.mjs";
+import { Sha256, sha256, shownText } from "./hash.mjs";
 
 export const MOST_OWN_ITEMS = 500;
 const NUMBER = /^ *[+-]?[0-9]{1,18} *$/;
@@ -9,8 +9,12 @@ const COLUMNS = new Set(
     "city word translation synonym antonym hyponym hypernym name category cause effect").split(" "),
 );
 
-/** A wrong file; its message is one sentence for the reader. */
-export class FileError extends Error {}
+/** A wrong file; its message is one sentence for the reader, in which texts of the file are shown and not obeyed. */
+export class FileError extends Error {
+  constructor(message) {
+    super(shownText(message));
+  }
+}
 
 /** A short text of the reader's own for a message. */
 export const quoted = (text) => JSON.stringify(text.length > 40 ? `${text.slice(0, 40)}…` : text);
@@ -148,7 +152,7 @@ function numberedEnds(lines, stated, name) {
   const ends = lines.map(({ fields, line }) => fields.map((field) => {
     if (!NUMBER.test(field)) throw new FileError(`${name}, line ${line}: ${quoted(field)} is not an item number, but the lines before it have item numbers.`);
     const item = Number(field);
-    if (item < 0 || (stated !== null && item >= stated)) throw new FileError(`${name}, line ${line}: item ${item} is out of range 0 … ${stated === null ? "" : stated - 1}.`);
+    if (item < 0 || (stated !== null && item >= stated)) throw new FileError(`${name}, line ${line}: item ${item} is ${stated === null ? "below 0" : `out of range 0 … ${stated - 1}`}.`);
     largest = Math.max(largest, item);
     return item;
   }));

@@ -85,6 +85,18 @@ export class Sha256 {
 /** SHA-256 of a text or of bytes, in hexadecimal digits. */
 export const sha256 = (content) => new Sha256().update(content).digest();
 
+// control characters, line and paragraph separators, marks that change the direction of text, lone surrogates
+const HOSTILE = /[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]/gu;
+
+/** A text of others on one line, shown and not obeyed: `shown_text` of src/manyheads/text.py. */
+export function shownText(text) {
+  const named = { "\t": "\\t", "\n": "\\n", "\r": "\\r" };
+  return text.replace(HOSTILE, (letter) => {
+    const code = letter.charCodeAt(0).toString(16);
+    return named[letter] ?? (code.length < 3 ? `\\x${code.padStart(2, "0")}` : `\\u${code.padStart(4, "0")}`);
+  });
+}
+
 /** A text as json.dumps of Python writes it: all but the printable ASCII characters as \uXXXX. */
 export function pythonString(text) {
   const short = { '"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f" };

@@ -1,4 +1,5 @@
 // The reader's own files: an edge list to train on, rows for it, a layer to look into. Their content is only data.
+import { shownText } from "./hash.mjs";
 import { showLayer, showNames, sendView } from "./prove.mjs";
 import { setButtons, showControls } from "./play.mjs";
 import { anew, at, bytesOf, counted, on, send, state } from "./view.mjs";
@@ -98,8 +99,9 @@ function readGiven() {
   if (!given) return;
   document.body.classList.add("about-layer");
   at("matrix-place").append(at("matrix-figure"));
-  document.title = `manyheads: ${given.name}`;
-  document.querySelector("h1").textContent = given.name;
+  const name = shownText(given.name);
+  document.title = `manyheads: ${name}`;
+  document.querySelector("h1").textContent = name;
   state.proved = given.certificate;
   const files = given.files.map(({ name, content }) => new File([bytesOf(content)], name));
   readFiles(files);

@@ -3,8 +3,10 @@ import { FileError, quoted, textOf } from "./graphs.mjs";
 import { Sha256, fromPythonHex, pythonHex, pythonJson } from "./hash.mjs";
 
 export const MOST_LAYER_ITEMS = 2000;
+const MOST_HEADS = 1024; // each has a row in a table of the page, and scores of its own
 const CHECKSUM = "manyheads.sha256";
 const WIDTHS = { F16: 2, BF16: 2, F32: 4, F64: 8 };
+const VERDICTS = ["holds", "refuted", "not proved"];
 const RULES = ["max", "softmax", "sum", "logsumexp"];
 
 /** The half-precision number of 16 bits. */
@@ -91,6 +93,7 @@ export function readLayer(file) {
   const [key_heads] = key.shape;
   if (key.shape[1] !== d_model || key.shape[2] !== key_width || heads % key_heads)
     throw new FileError(`${name} has query weights of shape ${query.shape.join(" × ")} and key weights of shape ${key.shape.join(" × ")}, which do not go together.`);
+  if (heads > MOST_HEADS) throw new FileError(`${name} has ${heads} heads: the page takes up to ${MOST_HEADS}.`);
   const threshold = fromPythonHex(metadata.threshold ?? "");
   if (!Number.isFinite(threshold)) throw new FileError(`${name} has no threshold.`);
   if (!RULES.includes(metadata.rule)) throw new FileError(`${name} holds a layer with the unknown rule ${quoted(metadata.rule ?? "")}.`);
@@ -103,9 +106,17 @@ export function readLayer(file) {
   }
   if (labels !== null && !(Array.isArray(labels) && labels.every((label) => typeof label === "string")))
     throw new FileError(`${name} has labels that are not a list of texts.`);
+  if (record !== null && !isCertificate(record.certificate)) throw new FileError(`${name} has a certificate that makes no sense.`);
   const layer = { heads, key_heads, d_model, key_width, rule: metadata.rule, query: query.values, key: key.values, threshold };
   const rows = file.tensors.has("embedding") ? rowsOf(floats(file, "embedding", 2), name) : null;
-  return { layer, labels, record: record?.certificate ? record : null, rows, name };
+  return { layer, labels, record, rows, name };
+}
+
+/** Whether a certificate of a file has a verdict, two counts, and the lengths of its contexts or null. */
+function isCertificate(told) {
+  const { verdict, items, relations, context_lengths: lengths = null } = told ?? {};
+  const counts = [items, relations, ...(Array.isArray(lengths) ? lengths : [])];
+  return VERDICTS.includes(verdict) && counts.every(Number.isInteger) && (lengths === null || lengths.length === 2);
 }
 
 function rowsOf({ values, shape: [items, d_model] }, name) {
@@ -128,7 +139,7 @@ export function readNpy(bytes, name) {
   const start = (wide ? 12 : 10) + (wide ? view.getUint32(8, true) : view.getUint16(8, true));
   const header = new TextDecoder("latin1").decode(bytes.subarray(wide ? 12 : 10, start));
   const dtype = { "<f2": "F16", "<f4": "F32", "<f8": "F64" }[/'descr': '([^']*)'/.exec(header)?.[1]];
-  const shape = (/'shape': \(([^)]*)\)/.exec(header)?.[1] ?? "").split(",").filter((side) => side.trim()).map(Number);
+  const shape = (/'shape': \(([^)]*)\)/.exec(header)?.[1] ?? "").split(",").filter((side) => side.trim()).map((side) => (/^ *[0-9]{1,9} *$/.test(side) ? Number(side) : NaN));
   if (!dtype) throw new FileError(`${name} does not hold floating-point numbers.`);
   if (/'fortran_order': True/.test(header)) throw new FileError(`${name} has its columns first: write it with numpy.ascontiguousarray.`);
   if (shape.length !== 2 || !shape.every((side) => Number.isInteger(side) && side > 0)) throw new FileError(`${name} does not hold rows (items, d_model).`);

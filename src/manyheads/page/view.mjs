@@ -1,4 +1,5 @@
 // What all parts of the page use: elements by their names, numbers as text, the state, and the worker.
+import { shownText } from "./hash.mjs";
 import { element } from "./pictures.mjs";
 
 export const GOAL = 0.99;
@@ -75,10 +76,10 @@ export function startWorker() {
 /** Send a message to the worker of the page. */
 export const send = (message) => main.postMessage(message);
 
-/** Forget the current layer, and begin something that has a new number. */
-export function anew(changes) {
+/** Forget the current layer, and begin something that has a new number. Names of items are shown, not obeyed. */
+export function anew({ labels = null, ...changes }) {
   Object.assign(state, {
     number: state.number + 1, curve: [], last: null, seen: null, chosen: null, ended: false, running: false, fitting: false,
-    known: true, record: null, labels: null, fields: null, attempt: null, ...changes,
+    known: true, record: null, labels: labels?.map(shownText) ?? null, fields: null, attempt: null, ...changes,
   });
 }

@@ -4,12 +4,14 @@ import { contextScores, hardestPairs, passingPairs } from "./attention.mjs";
 import { Engine } from "./engine.mjs";
 import { fitLayer } from "./fit.mjs";
 import { FileError, readGraph } from "./graphs.mjs";
+import { shownText } from "./hash.mjs";
 import { matrixPixels, pairStates, relatedPairs } from "./matrix.mjs";
 import { MOST_LAYER_ITEMS, packLayer, readEmbedding, readLayer, readNpy, readTensors, rowsFingerprint } from "./tensors.mjs";
 
 const MOST_BYTES = 40e6; // of a file
 const MOST_TEXT = 8e6;
 const SEEDS = 20; // draws that a layer's file is compared with
+const MOST_DRAWN = 2 ** 20; // numbers of one such draw: all of them take some seconds
 
 /** Let other messages arrive. A timer would wait 4 ms each time. */
 function pauseOf() {
@@ -114,7 +116,7 @@ export function serve(post, wait = pauseOf()) {
   }
 
   async function readFile(file, mostItems) {
-    const { name } = file;
+    const name = shownText(file.name);
     const text = /\.(csv|tsv|txt)$/i.test(name);
     const most = text ? MOST_TEXT : MOST_BYTES;
     if (!text && !/\.(npy|safetensors)$/i.test(name)) throw new FileError(`${name} is no file that the page reads: it reads edge lists (.csv, .tsv), layers (.safetensors) and rows (.npy, .safetensors).`);
@@ -132,8 +134,8 @@ export function serve(post, wait = pauseOf()) {
   function found(opened) {
     const { layer, record } = opened;
     const items = record?.certificate?.items;
-    if (!Number.isInteger(items) || items < 2 || items > MOST_LAYER_ITEMS) return opened;
-    for (let seed = 0; seed < SEEDS; seed++)
+    if (!Number.isInteger(items) || items < 2 || items > MOST_LAYER_ITEMS || items * layer.d_model > MOST_DRAWN) return opened;
+    for (let seed = 0; seed < SEEDS && !(opened.rows && opened.graph); seed++)
       for (const word of ["", "run "]) { // a command draws by its seeds themselves, a run by keys that it makes of its seed
         const problem = engine.drawProblem({ items, d_model: layer.d_model, problem_seed: seed }, word === "");
         const from = (name) => `${name}, ${word}seed ${seed}`;
@@ -205,7 +207,7 @@ export function serve(post, wait = pauseOf()) {
         try {
           post({ kind: "file", ...(await readFile(file, most)) });
         } catch (error) {
-          const message = error instanceof FileError ? error.message : `${file.name} cannot be read: ${error.message}.`;
+          const message = error instanceof FileError ? error.message : `${shownText(file.name)} cannot be read: ${error.message}.`;
           post({ kind: "file", what: "wrong", message });
         }
       }
