@@ -33,6 +33,8 @@ def test_every_row_has_the_fields_of_its_run(rows: Rows, monkeypatch: pytest.Mon
     layers = [record for record in records if record["kind"] == "layer"]
     assert all(names <= set(record) for record in layers)
     assert {record["exhibits"] for record in layers} >= {"fig3 fig9", "fig1 fig3 fig9"}
+    assert {"score_1", "score_64"} <= {name for record in records for name in record}  # times of split_cost, by heads
+    assert not any(name.isdigit() for record in records for name in record)
     one = next(record for record in layers if record["status"] == "converged")
     assert one["steps"] == rows[str(one["id"])].steps
     assert int(str(one["steps"])) <= int(str(one["step_limit"]))

@@ -58,7 +58,8 @@ def row_records(rows: Rows, scale: Scale, names: Iterable[str] | None = None) ->
 
     Returns:
         One record for each run with a row. `exhibits` has the names of the exhibits, separated by spaces. A score with
-        the name of a field has the prefix `score_`. `steps` is the number of steps made, `step_limit` the limit.
+        the name of a field, or with a number of heads for a name, has the prefix `score_`. `steps` is the number of
+        steps made, `step_limit` the limit.
     """
     where: dict[str, list[str]] = {}
     runs = {}
@@ -74,7 +75,12 @@ def _record(fields: Mapping[str, object], row: Row) -> dict[str, object]:
     columns: dict[str, object] = {"id": row.id, "kind": row.kind, "status": row.status}
     columns |= {name: value for name, value in run_columns(fields).items() if name not in columns}
     columns |= {"steps": row.steps, "seconds": row.seconds}
-    return columns | {f"score_{name}" if name in columns else name: value for name, value in row.scores.items()}
+    return columns | {_score_column(name, columns): value for name, value in row.scores.items()}
+
+
+def _score_column(name: str, columns: Mapping[str, object]) -> str:
+    """The column of a score: with a prefix if its name is that of a field, or a number of heads."""
+    return f"score_{name}" if name in columns or name.isdigit() else name
 
 
 def published_rows() -> list[dict[str, object]]:
@@ -119,7 +125,7 @@ def _mean(group: Sequence[tuple[dict[str, object], Row]]) -> dict[str, object]:
     columns: dict[str, object] = group[0][0] | {"seeds": len(group)}
     for name in group[0][1].scores:
         values = [value for _, row in group if (value := row.scores.get(name)) is not None]
-        columns[f"score_{name}" if name in columns else name] = fmean(values) if values else None
+        columns[_score_column(name, columns)] = fmean(values) if values else None
     return columns
 
 

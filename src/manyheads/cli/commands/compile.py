@@ -38,7 +38,7 @@ SMALLEST_HELP = (
 class CompileCommand:
     """Build a layer that recognises a graph by one of the paper's constructions, and certify it.
 
-    `manyheads fit` finds smaller layers.
+    The command `manyheads fit` finds smaller layers.
     """
 
     problem: tyro.conf.OmitArgPrefixes[ProblemOptions]
