@@ -234,7 +234,7 @@ def test_what_cannot_be_trained_is_refused_before_anything_is(
 
 def test_without_torch_one_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "manyheads.block.block_batch", None)
-    with pytest.raises(InputError, match=r"install manyheads\[torch\]"):
+    with pytest.raises(InputError, match=r"install 'manyheads\[torch\]'"):
         train_blocks([TINY])
     monkeypatch.setattr("manyheads.sweep.trainers.find_spec", lambda name: None)
-    assert BlockTrainer().refusal(TINY) == "a block needs torch: install manyheads[torch]"
+    assert BlockTrainer().refusal(TINY) == "a block needs torch: pip install 'manyheads[torch]'"

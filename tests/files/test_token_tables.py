@@ -97,7 +97,7 @@ def test_without_gpt2_one_sentence_says_what_to_do(monkeypatch: pytest.MonkeyPat
     with pytest.raises(InputError, match=r"does not give it \(ConnectionError\): give its file as gpt2:model"):
         read_token_table("gpt2")
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    with pytest.raises(InputError, match=r"install manyheads\[tokens\], or give its"):
+    with pytest.raises(InputError, match=r"install 'manyheads\[tokens\]', or give its"):
         read_token_table("gpt2")
 
 

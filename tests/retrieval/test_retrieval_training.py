@@ -202,10 +202,10 @@ def test_what_cannot_be_trained_is_refused_before_anything_is(
 
 def test_without_torch_or_scikit_learn_one_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
-    with pytest.raises(InputError, match=r"install manyheads\[digits\]"):
+    with pytest.raises(InputError, match=r"install 'manyheads\[digits\]'"):
         digit_patches(16)
     monkeypatch.setitem(sys.modules, "manyheads.retrieval.retrieval_batch", None)
-    with pytest.raises(InputError, match=r"install manyheads\[torch\]"):
+    with pytest.raises(InputError, match=r"install 'manyheads\[torch\]'"):
         train_retrievals([TINY])
     monkeypatch.setattr("manyheads.sweep.trainers.find_spec", lambda name: None if name == "torch" else name)
-    assert RetrievalTrainer().refusal(TINY) == "a retrieval network needs torch: install manyheads[torch]"
+    assert RetrievalTrainer().refusal(TINY) == "a retrieval network needs torch: pip install 'manyheads[torch]'"

@@ -90,7 +90,7 @@ def train_blocks(
     try:
         from manyheads.block.block_batch import BlockBatch  # torch is an optional extra
     except ModuleNotFoundError:
-        raise InputError("a block needs torch: install manyheads[torch]") from None
+        raise InputError("a block needs torch: pip install 'manyheads[torch]'") from None
     batch = BlockBatch(runs, tables, device=device)
     limit, every = batch.run.steps, batch.run.validate_every
     states = [BlockRunState() for _ in runs]

@@ -73,7 +73,7 @@ def head_work(
     try:
         import torch
     except ModuleNotFoundError:
-        raise InputError("a block needs torch: install manyheads[torch]") from None
+        raise InputError("a block needs torch: pip install 'manyheads[torch]'") from None
     from torch.nn.functional import layer_norm
 
     from manyheads.block.block_network import attention, encode, initial_weights, stack_weights

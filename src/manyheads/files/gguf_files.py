@@ -183,7 +183,7 @@ def read_gguf(path: str | Path) -> GgufFile:
         try:
             from gguf.constants import GGML_QUANT_SIZES
         except ModuleNotFoundError:
-            raise InputError(f"to read {path} the gguf package is needed: install manyheads[gguf]") from None
+            raise InputError(f"to read {path} the gguf package is needed: pip install 'manyheads[gguf]'") from None
         with mmap(file.fileno(), 0, access=ACCESS_READ) as content:
             return _Header(content, size).file(path, {int(kind): sizes for kind, sizes in GGML_QUANT_SIZES.items()})
 

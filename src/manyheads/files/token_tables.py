@@ -180,7 +180,7 @@ def _from_hub(file: str) -> Path:
         from huggingface_hub import hf_hub_download
         from huggingface_hub.utils import logging as hub
     except ModuleNotFoundError:
-        raise InputError(f"GPT-2's table is missing: install manyheads[tokens], or {advice}") from None
+        raise InputError(f"GPT-2's table is missing: pip install 'manyheads[tokens]', or {advice}") from None
     verbosity = hub.get_verbosity()
     hub.set_verbosity(logging.ERROR)  # the hub logs every retry; the error below is enough
     try:

@@ -112,7 +112,7 @@ def _package(needed_by: str) -> Any:
         import tokenizers
     except ModuleNotFoundError:
         raise InputError(
-            f"to count with the tokenizer of {needed_by} the tokenizers package is needed: install manyheads[tokens]"
+            f"the tokenizer of {needed_by} needs the tokenizers package: pip install 'manyheads[tokens]'"
         ) from None
     return tokenizers
 

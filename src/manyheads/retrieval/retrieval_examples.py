@@ -135,7 +135,7 @@ def digit_patches(length: int) -> Float64[ndarray, "images length 4"]:
     try:
         from sklearn.datasets import load_digits
     except ModuleNotFoundError:
-        raise InputError("the digits are scikit-learn's: install manyheads[digits]") from None
+        raise InputError("the digits are scikit-learn's: pip install 'manyheads[digits]'") from None
     pixels = load_digits().images / 16.0
     grid = pixels.reshape(-1, SIDE // PATCH, PATCH, SIDE // PATCH, PATCH).swapaxes(2, 3)
     patches = grid.reshape(len(pixels), PATCHES, PATCH * PATCH)

@@ -87,7 +87,7 @@ def train_retrievals(
     try:
         from manyheads.retrieval.retrieval_batch import RetrievalBatch  # torch is an optional extra
     except ModuleNotFoundError:
-        raise InputError("a retrieval network needs torch: install manyheads[torch]") from None
+        raise InputError("a retrieval network needs torch: pip install 'manyheads[torch]'") from None
     batch = RetrievalBatch(runs, [problems[run.problem, run.task] for run in runs], device=device)
     limit, every, count = batch.run.steps, batch.run.validate_every, batch.run.training_examples
     validation, training = slice(count, count + batch.run.validation_examples), slice(count)

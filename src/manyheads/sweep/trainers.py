@@ -105,7 +105,7 @@ class LayerTrainer:
     def refusal(self, run: Run) -> str | None:
         """The reference engine needs torch, and the native engine trains its own rules only."""
         if self.engine == "reference" and find_spec("torch") is None:
-            return "the engine reference needs torch: install manyheads[torch]"
+            return "the engine reference needs torch: pip install 'manyheads[torch]'"
         return kernel_refusal(run) if self.engine == "native" else None
 
     def train(self, run: Run, *, time_limit: float | None, keep_going: Callable[[], bool]) -> Record:
@@ -150,7 +150,7 @@ class BlockTrainer:
     def refusal(self, run: BlockRun) -> str | None:
         """Torch and its device must be present, and the table must be the one that the run names."""
         if find_spec("torch") is None:
-            return "a block needs torch: install manyheads[torch]"
+            return "a block needs torch: pip install 'manyheads[torch]'"
         return _device_refusal(self.device) or table_refusal(run, self.table)
 
     def train(self, run: BlockRun, *, time_limit: float | None, keep_going: Callable[[], bool]) -> Record:
@@ -206,9 +206,9 @@ class RetrievalTrainer:
     def refusal(self, run: RetrievalRun) -> str | None:
         """Torch, its device and scikit-learn must be present, and the examples must be those that the run names."""
         if find_spec("torch") is None:
-            return "a retrieval network needs torch: install manyheads[torch]"
+            return "a retrieval network needs torch: pip install 'manyheads[torch]'"
         if run.task == "digits" and find_spec("sklearn") is None:
-            return "the digits are scikit-learn's: install manyheads[digits]"
+            return "the digits are scikit-learn's: pip install 'manyheads[digits]'"
         return _device_refusal(self.device) or examples_refusal(run, self.examples)
 
     def fits(self, runs: Sequence[RetrievalRun], run: RetrievalRun) -> bool:

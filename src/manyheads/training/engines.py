@@ -58,7 +58,7 @@ def train(
     try:
         from manyheads.training.reference.layer_batch import train_runs  # torch is an optional extra
     except ModuleNotFoundError:
-        raise InputError("the engine reference needs torch: install manyheads[torch]") from None
+        raise InputError("the engine reference needs torch: pip install 'manyheads[torch]'") from None
     return train_runs([run], [data], device=device, progress=progress, time_limit=time_limit)[0]
 
 

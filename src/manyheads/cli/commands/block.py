@@ -153,7 +153,7 @@ class BlockCommand:
             try:
                 import torch
             except ModuleNotFoundError:
-                raise InputError("a block needs torch: install manyheads[torch]") from None
+                raise InputError("a block needs torch: pip install 'manyheads[torch]'") from None
             torch.set_num_threads(self.threads)
 
     def _write(self, outcomes: Sequence[BlockOutcome], frozen: FrozenRows) -> list[Path]:

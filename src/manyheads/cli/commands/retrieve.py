@@ -56,7 +56,7 @@ class RetrieveCommand:
             from manyheads.retrieval.network_weights import sharp_weights
             from manyheads.retrieval.retrieval_network import network_function
         except ModuleNotFoundError:
-            raise InputError("a retrieval network needs torch: install manyheads[torch]") from None
+            raise InputError("a retrieval network needs torch: pip install 'manyheads[torch]'") from None
         guarantee = sharp.guarantee
         found = challenge(
             network_function(sharp_weights(sharp), task),

@@ -107,7 +107,7 @@ class BlockOptions:
         from manyheads.papers.exhibits.block_setting import block_cost
 
         if find_spec("torch") is None:
-            raise InputError("a block needs torch: install manyheads[torch]")
+            raise InputError("a block needs torch: pip install 'manyheads[torch]'")
         return block_cost(missing, device=self.device, workers=workers if self.device == "cpu" else 1)
 
 

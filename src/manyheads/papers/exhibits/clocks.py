@@ -63,7 +63,7 @@ class SplitClock(Trial):
     def refusal(self) -> str | None:
         """Torch may not be installed, and the kernel has no step that computes scores only."""
         if self.needs_torch and find_spec("torch") is None:
-            return "torch is not installed: install manyheads[torch]"
+            return "torch is not installed: pip install 'manyheads[torch]'"
         if self.channel == "kernel" and self.work == "scores":
             return "the kernel is timed by whole training steps only"
         return None
