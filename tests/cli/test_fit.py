@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +16,10 @@ from support.commands import refused
 from manyheads import Graph, certify, gaussian, read_layer
 from manyheads.bounds import Shape, bits_per_weight
 from manyheads.cli import main
+from manyheads.cli.render.answer import rendered
+from manyheads.cli.render.layer_table import shown_trials
 from manyheads.files import read_embedding, read_graph, read_provenance, write_embedding, write_graph
+from manyheads.fitting import FitSearchResult, ShapeTrial
 from manyheads.problem.problem import Problem
 
 PROBLEM = ["--graph", "permutation:48", "--embedding", "gaussian:16"]
@@ -115,6 +120,17 @@ def test_keys_from_a_latent_are_told_with_their_own_weights(capsys: pytest.Captu
         ([*words[:-1], "17"], "a latent of width 17 is wider than d_model 16"),
     ):
         assert says in refused(wrong, capsys)
+
+
+@pytest.mark.parametrize(("wrong", "told"), [(0, True), (3, False)])
+def test_a_trial_without_wrong_pairs_and_without_a_proof_is_explained(wrong: int, told: bool) -> None:
+    trial = ShapeTrial(
+        2, 5, 2, 0, "random", certified=False, wrong=wrong, normalised_margin=math.nan, steps=9, seconds=1.0
+    )
+    certified = replace(trial, heads=3, key_heads=3, certified=True, wrong=0)
+    text = rendered(shown_trials(FitSearchResult(None, None, None, (trial, certified), 2.0), by_margin=False))
+    assert ("one is too close to it for a proof" in " ".join(text.split())) is told
+    assert text.count("0, not proved") == (2 if told else 0)  # in the row, and where it is explained
 
 
 def test_the_smallest_and_the_best_split_show_what_was_tried(capsys: pytest.CaptureFixture[str]) -> None:

@@ -284,4 +284,4 @@ def _sync_directory(directory: Path) -> None:
 
 
 def _exists(path: Path) -> InputError:
-    return InputError(f"{path} already exists and is not overwritten without force")
+    return InputError(f"{path} already exists and is not overwritten without --force (in Python force=True)")

@@ -135,7 +135,7 @@ def check_directory(directory: str | Path, *, force: bool) -> None:
     elif not directory.is_dir():
         raise InputError(f"{directory} is a file, not a directory to write into")
     elif not force:
-        raise InputError(f"{directory} already exists and is not written into without force")
+        raise InputError(f"{directory} already exists and is not written into without --force (in Python force=True)")
     elif not os.access(directory, os.W_OK | os.X_OK):
         raise InputError(f"{directory} cannot be written into: it is not writable")
 

@@ -24,6 +24,7 @@ from manyheads.tables import counted, in_heads
 from manyheads.text import shown_text
 
 COLOURS = {"holds": "bold green", "refuted": "bold red", "not proved": "bold yellow"}
+NOT_PROVED = "0, not proved"
 THRESHOLD_NAMES = {"paper": "the paper's", "best": "the best"}
 
 
@@ -157,7 +158,7 @@ def shown_trials(found: FitSearchResult, *, by_margin: bool) -> list[RenderableT
     ):
         table.add_column(heading, justify="right")
     for place, trial in sorted(best.items(), reverse=not by_margin):
-        wrong = "certified" if trial.certified else f"{trial.wrong:,}"
+        wrong = "certified" if trial.certified else f"{trial.wrong:,}" if trial.wrong else NOT_PROVED
         margin = f"{trial.normalised_margin:.2e}" if trial.certified else ""
         shape = f"{trial.heads} × {trial.key_width}"
         budgets = [str(trial.both_budgets)] * shared + [str(trial.key_budget)]
@@ -172,7 +173,9 @@ def shown_trials(found: FitSearchResult, *, by_margin: bool) -> list[RenderableT
             f"{'widest margin' if by_margin else smallest}: {budget_words(best_trial)}, {shape}, of "
             f"{len(found.trials)} {'try' if len(found.trials) == 1 else 'tries'} in {found.seconds:.0f} s"
         )
-    return [table, Text(f"{verdict}\n", style="bold")]
+    unproved = any(not trial.certified and not trial.wrong for trial in best.values())
+    why = f"{NOT_PROVED}: no pair is on the wrong side of the threshold, but one is too close to it for a proof"
+    return [table, *([Text(why)] if unproved else []), Text(f"{verdict}\n", style="bold")]
 
 
 def shown_profiles(profiles: Mapping[str, IncoherenceProfile]) -> list[tuple[str, str]]:
