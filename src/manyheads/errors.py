@@ -41,6 +41,20 @@ def require_type(value: object, kind: type | tuple[type, ...], what: str) -> Non
         raise InputError(f"{what} is {allowed}, not {type(value).__name__}")
 
 
+def require_texts(values: object, what: str) -> None:
+    """Refuse names that are no texts, and a single text, which is a sequence of letters.
+
+    Args:
+        values: The names.
+        what: The beginning of the message, e.g. "labels".
+
+    Raises:
+        InputError: The values are no sequence of texts.
+    """
+    if isinstance(values, str) or not (isinstance(values, Iterable) and all(isinstance(one, str) for one in values)):
+        raise InputError(f"{what} are a sequence of texts, not {values!r}")
+
+
 def did_you_mean(word: str, known: Iterable[str], form: str = " (did you mean {}?)") -> str:
     """The part of a message about an unknown word that names the nearest known word.
 

@@ -172,6 +172,17 @@ PYTHON: list[tuple[str, str]] = [
     ("mh.check_exclusion(problem, 5)", "the matrix of an exclusion is a ndarray, not int"),
     ("mh.register_rule('max')", "the rule to register is a Rule, not str"),
     ("mh.fit(problem).layer.attends(500)", "there is no item '500'"),
+    ("mh.measure('permutation:32', 'gaussian:4', rule='softmx')", "did you mean softmax?"),
+    ("mh.plan(items=8, relations=8, d_model=4, embedding='rows.npy')", "not the shape ()"),
+    ("mh.write_export('made', layer, to='torch', embedding='rows.npy')", "not the shape ()"),
+    ("layer.scores('rows.npy')", "not an array of shape ()"),
+    ("mh.Graph(4, np.array([0]), np.array([1]), 'abcd')", "labels are a sequence of texts, not 'abcd'"),
+    ("mh.Graph(2, np.array([0]), np.array([1]), [1, 2])", "labels are a sequence of texts, not [1, 2]"),
+    ("mh.graph_from_networkx(graph)", "is a graph of networkx, not Graph"),
+    ("mh.graph_from_rustworkx(graph)", "is a graph of rustworkx, not Graph"),
+    ("mh.step_limit(items='64', d_model=16)", "items is a whole number"),
+    ("mh.write_exclusion('x.safetensors', problem, layer)", "the exclusion to write is an Exclusion, not Problem"),
+    ("mh.train(mh.Run(mh.Task(graph, rows, context=4), heads=1, key_width=1, seed=0), time_limit='5')", "is a number"),
 ]
 SCRIPT = """
 import json, sys

@@ -124,6 +124,22 @@ def test_the_defaults_are_those_of_the_commands() -> None:
     assert fitted.map == "whiten"
 
 
+def test_an_embedding_is_taken_wherever_an_array_is(tmp_path: Path) -> None:
+    rows, embedding, layer = PROBLEM.rows, PROBLEM.embedding, mh.fit(PROBLEM, heads=2, key_width=6).layer
+    np.testing.assert_array_equal(layer.scores(embedding), layer.scores(rows))
+    np.testing.assert_array_equal(layer.recognise(embedding), PROBLEM.graph.adjacency())
+    plans = [mh.plan(items=32, relations=32, d_model=16, embedding=given) for given in (embedding, rows)]
+    assert plans[0] == plans[1]
+    for given in (embedding, rows):
+        written = mh.write_export(tmp_path / "made", layer, to="torch", embedding=given, force=True)
+        assert mh.read_embedding(written[1], tensor="embedding").rows.tobytes() == rows.tobytes()
+
+
+def test_a_rule_is_a_word_wherever_it_is_an_option() -> None:
+    capacity = mh.measure("permutation:32", "gaussian:16", heads=2, seeds=1, rule="softmax", budget=mh.Budget(runs=1))
+    assert str(capacity.rule) == "softmax"
+
+
 def test_paths_are_text_or_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for store in (None, "r.db", Path("r.db")):

@@ -18,7 +18,7 @@ from manyheads.capacity.search import Search, search_threshold
 from manyheads.capacity.store_summary import known_points
 from manyheads.capacity.thresholds import Goal, points
 from manyheads.errors import InputError, path_of, require_type
-from manyheads.layer.rules import MAX, Rule
+from manyheads.layer.rules import MAX, Rule, rule_named
 from manyheads.numbers import check_numbers
 from manyheads.problem.embedding import Embedding
 from manyheads.problem.graph import Graph
@@ -41,7 +41,7 @@ def measure(
     key_heads: int | str | None = None,
     seeds: Sequence[int] | int = SEEDS,
     store: Store | Path | str | None = None,
-    rule: Rule = MAX,
+    rule: Rule | str = MAX,
     protocol: Protocol | None = None,
     goal: Goal | None = None,
     budget: Budget | None = None,
@@ -80,7 +80,7 @@ def measure(
         InputError: There is no head count or no seed, the key heads do not divide a head count, or the runs would have
             no score for this goal.
     """
-    task = _task(task, embedding)
+    task, rule = _task(task, embedding), rule_named(rule)
     if isinstance(heads, int):
         heads = (heads,)
     _check_counts(heads=heads, seeds=seeds)

@@ -12,7 +12,7 @@ from jaxtyping import Float64
 from numpy import ndarray
 
 from manyheads.certificate.exclusion_proof import Exclusion, ExclusionCheck, check_exclusion
-from manyheads.errors import InputError
+from manyheads.errors import InputError, require_type
 from manyheads.files.atomic_files import write_whole
 from manyheads.files.door import parse_json
 from manyheads.files.safetensors_files import pack_tensors, read_tensors
@@ -76,6 +76,7 @@ def write_exclusion(
     path = Path(path)
     if path.suffix != ".safetensors":
         raise InputError(f"{path} cannot hold a proof: its name must end in .safetensors")
+    require_type(exclusion, Exclusion, "the exclusion to write")
     if exclusion.matrix is None:
         raise InputError(f"{path} cannot be written: the graph is {exclusion.verdict}, and there is no proof")
     metadata = {

@@ -22,6 +22,7 @@ from manyheads.files.door import reason
 from manyheads.files.layer_files import pack_layer
 from manyheads.layer.layer import Layer
 from manyheads.layer.rules import LOGSUMEXP, MAX, SOFTMAX, SUM
+from manyheads.problem.embedding import Embedding
 
 Library = Literal["torch", "transformers", "transformer-lens"]
 LIBRARIES: tuple[Library, ...] = get_args(Library)
@@ -38,7 +39,7 @@ def write_export(
     layer: Layer,
     *,
     to: Library,
-    embedding: Float32[ndarray, "items d_model"] | None = None,
+    embedding: Embedding | Float32[ndarray, "items d_model"] | None = None,
     provenance: Mapping[str, str | int] | None = None,
     precision: Literal["float32", "float64"] | None = None,
     force: bool = False,
@@ -74,9 +75,10 @@ def write_export(
     require_type(layer, Layer, "the layer to export")
     if to not in LIBRARIES:
         raise InputError(f"unknown library '{to}': choose from {', '.join(LIBRARIES)}")
-    if embedding is not None and embedding.shape[1] != layer.d_model:
+    rows = None if embedding is None else Embedding.of(embedding).rows
+    if rows is not None and rows.shape[1] != layer.d_model:
         raise InputError(
-            f"the layer reads rows of {layer.d_model} numbers but the embedding has rows of {embedding.shape[1]}"
+            f"the layer reads rows of {layer.d_model} numbers but the embedding has rows of {rows.shape[1]}"
         )
     dtype = np.dtype(precision or export_precision(layer))
     layer = replace(layer, query=layer.query.astype(dtype), key=layer.key.astype(dtype))
@@ -86,10 +88,10 @@ def write_export(
             raise InputError(f"an export to torch has the rules {known}, not {layer.rule}: choose transformer-lens")
         files = {
             "attention.py": (STANDALONE / "attention.py").read_bytes(),
-            "layer.safetensors": pack_layer(layer, provenance=provenance, embedding=embedding),
+            "layer.safetensors": pack_layer(layer, provenance=provenance, embedding=rows),
         }
         return _write_directory(directory, files, force=force)
-    if embedding is None:
+    if rows is None:
         raise InputError(f"an export to {to} carries the embedding, and none is given")
     if to == "transformers":
         if layer.rule is not SOFTMAX:
@@ -98,9 +100,9 @@ def write_export(
                 f"transformer-lens"
             )
         made = _t5_files if layer.key_heads == layer.heads else _eurobert_files
-        return _write_directory(directory, made(layer, embedding), force=force)
+        return _write_directory(directory, made(layer, rows), force=force)
     hooked = {"hooked.py": (STANDALONE / "hooked.py").read_bytes()}
-    return _write_directory(directory, hooked | _lens_files(layer, embedding), force=force)
+    return _write_directory(directory, hooked | _lens_files(layer, rows), force=force)
 
 
 def export_precision(layer: Layer) -> str:

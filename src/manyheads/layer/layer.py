@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Float64
 from numpy import ndarray
 
-from manyheads.errors import InputError
+from manyheads.errors import InputError, require_texts
 from manyheads.layer.layer_record import LayerRecord
 from manyheads.layer.rules import MAX, Rule, rule_named
 from manyheads.numbers import check_number
@@ -132,8 +132,7 @@ class Layer(Shown):
         object.__setattr__(self, "key", key)
         object.__setattr__(self, "threshold", check_number("threshold", threshold, said="the threshold"))
         object.__setattr__(self, "rule", rule)
-        if isinstance(labels, str) or not all(isinstance(label, str) for label in labels or ()):
-            raise InputError("the labels of a layer are a sequence of texts, one for each item")
+        require_texts(() if labels is None else labels, "the labels of a layer")
         object.__setattr__(self, "labels", None if labels is None else tuple(labels))
         kept = record is not None and record.weights == self.fingerprint
         object.__setattr__(self, "record", record if kept else None)
@@ -217,7 +216,7 @@ class Layer(Shown):
         shape = in_heads(self.heads, self.key_width, self.key_heads)
         return summary(f"layer of {shape}, d_model {self.d_model}", rows)
 
-    def head_scores(self, x: Float[ndarray, "n d_model"]) -> Float64[ndarray, "heads n n"]:
+    def head_scores(self, x: Embedding | Float[ndarray, "n d_model"]) -> Float64[ndarray, "heads n n"]:
         """Every head's raw score for every ordered pair of the rows of x.
 
         Args:
@@ -229,13 +228,14 @@ class Layer(Shown):
         Raises:
             InputError: The rows are not d_model wide.
         """
-        if x.ndim != 2 or x.shape[1] != self.d_model:
-            raise InputError(f"the layer reads rows of {self.d_model} numbers, not an array of shape {x.shape}")
-        rows = x.astype(np.float64)
+        rows = np.asarray(x)
+        if rows.ndim != 2 or rows.shape[1] != self.d_model:
+            raise InputError(f"the layer reads rows of {self.d_model} numbers, not an array of shape {rows.shape}")
+        rows = rows.astype(np.float64)
         queries, keys = rows @ self.query.astype(np.float64), rows @ self.key.astype(np.float64)
         return queries @ self.by_head(keys).swapaxes(1, 2)
 
-    def scores(self, x: Float[ndarray, "n d_model"]) -> Float64[ndarray, "n n"]:
+    def scores(self, x: Embedding | Float[ndarray, "n d_model"]) -> Float64[ndarray, "n n"]:
         """The score of every ordered pair of a context whose items have the rows of x.
 
         Args:
@@ -249,7 +249,7 @@ class Layer(Shown):
         """
         return self.rule.join(self.head_scores(x), key_width=self.key_width)
 
-    def recognise(self, x: Float[ndarray, "n d_model"]) -> Bool[ndarray, "n n"]:
+    def recognise(self, x: Embedding | Float[ndarray, "n d_model"]) -> Bool[ndarray, "n n"]:
         """The ordered pairs of a context that the layer recognises as relations: those whose score exceeds the
         threshold.
 

@@ -40,6 +40,7 @@ from manyheads.planning.prediction import (
     predict,
     split,
 )
+from manyheads.problem.embedding import Embedding
 from manyheads.problem.graph_kinds import PERMUTATION_SLOPE, RELATION_SLOPE
 from manyheads.tables import counted
 
@@ -60,7 +61,7 @@ def plan(
     bits: float = BITS,
     multiple: int | None = None,
     key_heads: int | None = None,
-    embedding: Float32[ndarray, "items d_model"] | None = None,
+    embedding: Embedding | ndarray | None = None,
 ) -> Plan:
     """Plan a layer that holds m' relations among m items in d_model dimensions, on frozen rows like random ones.
 
@@ -95,7 +96,8 @@ def plan(
     4
     """
     rule = rule_named(rule)
-    _check_sizes(items, relations, d_model, embedding)
+    rows = None if embedding is None else Embedding.of(embedding).rows
+    _check_sizes(items, relations, d_model, rows)
     check_numbers(heads=heads, max_degree=max_degree, multiple=multiple, key_heads=key_heads, bits=bits)
     _check_options(items, rule, context_length)
     is_permutation = _is_permutation(items, relations, max_degree, permutation)
@@ -119,7 +121,7 @@ def plan(
         if least > 1:
             share = float(log2_share(family, items=items, d_model=d_model, heads=least - 1, key_width=1))
     slope = PERMUTATION_SLOPE if is_permutation else RELATION_SLOPE
-    proved = guarantee(**sizes, rule=rule, permutation=is_permutation, embedding=embedding)
+    proved = guarantee(**sizes, rule=rule, permutation=is_permutation, embedding=rows)
     guaranteed = proved if isinstance(proved, Guarantee) else None
     degree = max_degree or math.ceil(relations / items)
     notes = [

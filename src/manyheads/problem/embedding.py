@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from manyheads.errors import InputError
+from manyheads.errors import InputError, require_texts
 from manyheads.problem.graph import Graph
 from manyheads.tables import Shown, Summary, counted, summary
 
@@ -51,7 +51,7 @@ class Embedding(Shown):
             rows = rows.astype(np.float64)
         if not np.isfinite(rows).all():
             raise InputError("the embedding holds NaN or infinite values")
-        require_names(() if self.names is None else self.names)
+        require_texts(() if self.names is None else self.names, "names")
         if self.names is not None and len(self.names) != len(rows):
             raise InputError(f"{len(self.names)} names do not name the {len(rows)} rows of the embedding")
         object.__setattr__(self, "rows", rows)
@@ -89,7 +89,7 @@ class Embedding(Shown):
         >>> cities.select(["river", "Paris"]).rows[:, 0]
         array([0., 1.])
         """
-        require_names(names)
+        require_texts(names, "names")
         if self.names is None:
             raise InputError("the embedding does not know the names of its rows: give them as names=")
         places = [next(iter(places_of(name, self._numbers)), None) for name in names]
@@ -140,16 +140,6 @@ class Embedding(Shown):
         """The first row of each name."""
         names = self.names or ()
         return {name: row for row, name in reversed(list(enumerate(names)))}
-
-
-def require_names(names: object) -> None:
-    """Refuse names that are not texts, and a single text, which is a sequence of letters.
-
-    Raises:
-        InputError: These are no names.
-    """
-    if isinstance(names, str) or not (isinstance(names, Iterable) and all(isinstance(name, str) for name in names)):
-        raise InputError(f"names are a sequence of texts, not {names!r}")
 
 
 def places_of(name: str, numbers: Mapping[str, int]) -> list[int]:

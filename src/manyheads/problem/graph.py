@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Bool, Int
 from numpy import ndarray
 
-from manyheads.errors import InputError
+from manyheads.errors import InputError, require_texts
 from manyheads.numbers import ITEMS, check_number, require_memory
 from manyheads.tables import Shown, Summary, counted, data_frame, summary
 
@@ -49,6 +49,7 @@ class Graph(Shown):
         sources, targets = _indices(self.sources), _indices(self.targets)
         object.__setattr__(self, "items", check_number("items", self.items, said="the number of items of a graph"))
         if self.labels is not None:
+            require_texts(self.labels, "labels")
             if len(self.labels) != self.items:
                 raise InputError(f"{len(self.labels)} labels do not name {self.items} items")
             label, uses = Counter(self.labels).most_common(1)[0]
@@ -212,8 +213,10 @@ def graph_from_networkx(graph: Any) -> Graph:
         The graph.
 
     Raises:
-        InputError: The graph has no nodes, or two parallel edges.
+        InputError: The argument is no such graph, or it has no nodes, or two parallel edges.
     """
+    if not hasattr(graph, "is_directed"):
+        raise InputError(f"the graph is a graph of networkx, not {type(graph).__name__}")
     nodes = list(graph.nodes)
     return _from_edges(nodes, nodes, list(graph.edges()), directed=graph.is_directed())
 
@@ -231,8 +234,10 @@ def graph_from_rustworkx(graph: Any) -> Graph:
         The graph.
 
     Raises:
-        InputError: The graph has no nodes, two parallel edges, or two nodes with the same label.
+        InputError: The argument is no such graph, or it has no nodes, two parallel edges, or a label twice.
     """
+    if not hasattr(graph, "node_indices"):
+        raise InputError(f"the graph is a graph of rustworkx, not {type(graph).__name__}")
     return _from_edges(
         list(graph.node_indices()), graph.nodes(), list(graph.edge_list()), directed=hasattr(graph, "in_degree")
     )

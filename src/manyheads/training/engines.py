@@ -11,6 +11,7 @@ import numpy as np
 from manyheads._native import Settings, Training
 from manyheads.errors import InputError, require_type
 from manyheads.layer.rules import MAX, RULES, SOFTMAX
+from manyheads.numbers import check_numbers
 from manyheads.training.data import TrainingData, initial_weights, training_data
 from manyheads.training.outcome import Check, OnCheck, Outcome, Tally, finish
 from manyheads.training.run import Run
@@ -46,6 +47,7 @@ def train(
     ('limit', 2000, 'native')
     """
     require_type(run, Run, "the run to train")
+    check_numbers(time_limit=time_limit)
     if engine not in ("native", "reference"):
         raise InputError(f"unknown engine '{engine}': choose from native, reference")
     if engine == "native" and device != "cpu":

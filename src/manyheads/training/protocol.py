@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from manyheads.errors import InputError
 from manyheads.identity import normalise_numbers
+from manyheads.numbers import check_numbers
 
 if TYPE_CHECKING:
     from manyheads.layer.rules import Rule
@@ -106,6 +107,7 @@ def step_limit(*, items: int, d_model: int, rule: Rule | None = None) -> int:
     >>> step_limit(items=64, d_model=16, rule=SOFTMAX)
     80000
     """
+    check_numbers(items=items, d_model=d_model)
     if rule is not None and rule.long_training:
         return LONG_STEPS
     crowded = items > 512 or items > 16 * d_model
