@@ -160,10 +160,10 @@ def test_laws_are_those_of_the_package() -> None:
         size = {"items": items, "relations": items}
         assert answer["needed"] == pytest.approx(float(freedom_needed(**size, heads=heads)), rel=1e-9)
         shared = max(divisor for divisor in range(1, max(1, heads // 2) + 1) if heads % divisor == 0)
-        for key_heads, freedom, width in ((heads, "freedom", "width"), (shared, "shared_freedom", "shared_width")):
+        for key_heads, freedom, law in ((heads, "freedom", "width"), (shared, "shared_freedom", "shared_width")):
             shape = Shape(d_model=d_model, heads=heads, key_width=key_width, key_heads=key_heads)
             assert answer[freedom] == pytest.approx(shape.freedom, rel=1e-12)
-            assert answer[width] == freedom_key_width(**size, d_model=d_model, heads=heads, key_heads=key_heads)
+            assert answer[law] == freedom_key_width(**size, d_model=d_model, heads=heads, key_heads=key_heads)
         split = freedom_split(**size, d_model=d_model, heads=range(1, 65))
         assert (answer["split"] and [answer["split"][name] for name in ("heads", "key_width")]) == (split and [*split])
         assert answer["paper"] == pytest.approx(float(paper_key_budget(**size, d_model=d_model, slope=1.19)), rel=1e-12)
