@@ -184,12 +184,16 @@ def dask(address: str) -> Workers:
     """
     try:
         _quieten_dask()
+        from asyncio import run
+
         from distributed import Client
     except ImportError:
         raise InputError("Dask is not installed: pip install 'manyheads[cluster]'") from None
     try:
+        with ThreadPoolExecutor(1) as thread:  # the thread of the caller may have an event loop, as in a notebook
+            thread.submit(run, _ask_scheduler(address)).result()
         client = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
-    except (OSError, ValueError, TypeError) as error:
+    except Exception as error:  # each protocol of Dask has errors of its own
         raise InputError(f"no Dask scheduler answers at {address} ({type(error).__name__})") from None
     slots = sum(client.nthreads().values())
     if not slots:
@@ -202,6 +206,27 @@ def dask(address: str) -> Workers:
         present=lambda: _has_workers(client),
         release=client.close,
     )
+
+
+async def _ask_scheduler(address: str) -> None:
+    """Raise an error unless a scheduler answers.
+
+    A client of Dask waits for ever where something else answers, and complains later where its address is wrong.
+    """
+    from asyncio import wait_for
+
+    from distributed import Security
+    from distributed.comm import connect
+    from distributed.core import send_recv
+
+    async def ask() -> None:
+        comm = await connect(address, timeout=CONNECT_SECONDS, **Security().get_connection_args("client"))
+        answer = await send_recv(comm, op="identity")
+        comm.abort()
+        if answer["type"] != "Scheduler":
+            raise TypeError(f"a {answer['type']} answers")
+
+    await wait_for(ask(), CONNECT_SECONDS + 1)
 
 
 def _has_workers(client: Client) -> bool:

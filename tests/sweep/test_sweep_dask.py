@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import socket
+import subprocess
+import sys
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import dask as dask_settings
@@ -47,6 +51,45 @@ def test_a_run_that_kills_its_dask_worker_costs_only_itself(tmp_path: Path, work
     with Store.write(tmp_path / "s.db") as store:
         records = sweep(tiny([0, 1, 13, 2, 3]), store, trainer=Sabotaged(), workers=workers, tries=1)
     assert [record.status for record in records] == ["limit", "limit", "quarantined", "limit", "limit"]
+
+
+OTHERS = """
+import gc, sys
+from manyheads import InputError, executors
+from manyheads.sweep import dask
+executors.CONNECT_SECONDS = 2
+for address in sys.argv[1:]:
+    try:
+        print("accepted", dask(address))
+    except InputError as error:
+        assert str(error).startswith("no Dask scheduler answers at"), error
+    gc.collect()  # a client that is only half made complains where it is collected
+"""
+
+
+def answer_wrongly(listener: socket.socket, answers: Sequence[bytes]) -> None:
+    """Answer each caller with bytes that are none of Dask's, and keep the connection open until the caller ends it."""
+    for answer in answers:
+        with listener.accept()[0] as caller:
+            caller.sendall(answer)
+            while caller.recv(1 << 16):
+                pass
+
+
+def test_addresses_where_no_scheduler_is_are_a_sentence_without_noise(cluster: LocalCluster) -> None:
+    """An HTTP server made the command wait for ever; a wrong address, print tracebacks of Dask."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        answers = (b"HTTP/1.0 400 Bad Request\r\n\r\n" * 10, b"", b"\0" * 64)
+        threading.Thread(target=answer_wrongly, args=(listener, answers), daemon=True).start()
+        other = f"tcp://127.0.0.1:{listener.getsockname()[1]}"
+        worker = next(iter(cluster.workers.values())).worker_address
+        addresses = ["", "x", "tcp://[::1", "tcp://127.0.0.1:99999", "inproc://x", "/etc/passwd", *[other] * 3, worker]
+        begun = time.monotonic()
+        done = subprocess.run(
+            [sys.executable, "-c", OTHERS, *addresses], capture_output=True, text=True, timeout=180, check=False
+        )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert time.monotonic() - begun < 120
 
 
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "nonsense", "tcp://no-such-host.invalid:8786"])
