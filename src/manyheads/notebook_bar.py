@@ -20,6 +20,8 @@ from threading import Event, Thread
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from manyheads.text import shown_text
+
 if TYPE_CHECKING:
     from IPython.display import DisplayHandle
 
@@ -66,7 +68,7 @@ class NotebookBar:
 
     def show(self, text: str = "", *, done: int | float | None = None, total: int | float | None = None) -> None:
         """Note the state of the work; the bar shows it within half a second."""
-        self._progress.update(self._task, completed=done, total=total, text=text)
+        self._progress.update(self._task, completed=done, total=total, text=shown_text(text))
 
     def __enter__(self) -> NotebookBar:
         self._thread.start()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -76,6 +77,18 @@ def test_long_work_shows_a_bar_that_moves(tmp_path: Path) -> None:
     assert "positional argument" in found["told"]
 
 
+def test_the_text_of_a_bar_is_shown_not_obeyed(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[dict[str, str]] = []
+    monkeypatch.setattr("IPython.display.display", lambda data, **_: drawn.append(data))
+    monkeypatch.setattr(notebook_bar, "EVERY", 0.05)
+    with notebook_bar.NotebookBar("fit") as bar:
+        bar.show("a\x1b[2J\u202e<b>[red]b[/red]", done=1, total=2)
+        while len(drawn) < 2:
+            time.sleep(0.01)
+    assert r"a\x1b[2J\u202e<b>[red]b[/red]" in drawn[1]["text/plain"]
+    assert r"a\x1b[2J\u202e&lt;b&gt;[red]b[/red]" in drawn[1]["text/html"]
+
+
 def test_a_plain_process_shows_nothing() -> None:
     ends = (
         "bars.SHOW_AFTER = 0.0\n"
@@ -108,7 +121,7 @@ def kernel(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, str]]:
         return handle
 
     monkeypatch.setattr(notebook_bar, "in_notebook", lambda: True)
-    monkeypatch.setattr(notebook_bar, "SHOW_AFTER", 0.0)
+    monkeypatch.setattr(notebook_bar, "EVERY", 0.05)
     monkeypatch.setattr(notebook_bar, "EVERY", 0.01)
     monkeypatch.setattr("IPython.display.display", display)
     return states
