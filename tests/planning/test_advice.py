@@ -46,6 +46,14 @@ def test_no_listed_split_is_better_than_the_recommended_one() -> None:
         assert all(other.key_budget >= advice.recommended.key_budget for other in advice.alternatives)
 
 
+@pytest.mark.parametrize(("items", "relations"), [(128_256, 256_512), (49_152, 196_608), (512, 1024)])
+def test_under_softmax_no_split_with_more_heads_than_a_context_has_items_is_listed(items: int, relations: int) -> None:
+    """The recommended split has none either: else a listed split would cost less, and the line would not say why."""
+    found = plan(items=items, relations=relations, d_model=576, rule="softmax", context_length=64)
+    assert found.recommended.heads <= 64
+    assert all(one.heads <= 64 and one.price >= 0 for one in found.alternatives)
+
+
 def test_the_advice_that_training_refuted_is_no_longer_given() -> None:
     """512 items, 1,024 relations, d_model 64: F1 was 0.987 at 5 heads of 32, and 0.994 at 10 heads of 16."""
     best = plan(items=512, relations=1024, d_model=64).recommended

@@ -108,6 +108,7 @@ def plan(
     widths = key_widths(**sizes, rule=rule, most_heads=max(MOST_HEADS, 2 * (heads or 1)))
     most_heads = context_length if rule is SOFTMAX else None
     best = split(widths, d_model=d_model, heads=heads, key_budget=wanted, most_heads=most_heads)
+    others = alternatives(best, widths, d_model=d_model, heads=heads, key_budget=wanted)
     friendly = None
     if multiple is not None:
         friendly = split(
@@ -155,7 +156,7 @@ def plan(
         reason=_reason(d_model, best, widths, heads),
         friendly=friendly,
         grouped=None if key_heads is None else _grouped(sizes, best, widths, key_heads, heads),
-        alternatives=tuple(alternatives(best, widths, d_model=d_model, heads=heads, key_budget=wanted)),
+        alternatives=tuple(one for one in others if one.heads <= max(most_heads or one.heads, best.heads)),
         notes=tuple(notes),
     )
 
