@@ -143,7 +143,7 @@ def test_labels_are_numbered_as_given_or_as_they_appear(tmp_path: Path) -> None:
         ("0;1\n", {}, "line 1: one field"),
         ("0,1\n1,2O\n", {}, "line 2: '2O' is not an item number"),
         ("from,1\n0,1\n", {}, "line 1: 'from' is not an item number"),
-        ("from,to\n0,1\n", {"header": False}, "line 1: 'from' is not an item number"),
+        ("from,to\n0,1\n", {"header": False}, "line 1: 'from' is not an item number, but other lines have"),
         ("a,b\n", {"header": True}, "holds no relation"),
         ("0,1\n0,١\n", {}, "line 2: '١' is not an item number"),  # digits of another script
         ("source,target\na,b\nx,b\n", {"labels": ["a", "b"]}, "line 3: unknown label 'x'"),

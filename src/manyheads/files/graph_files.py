@@ -245,9 +245,7 @@ def _numbered(edges: EdgeList, items: int | None) -> Graph:
     for relation, pair in enumerate(edges.fields):
         for field in pair:
             if not NUMBER.fullmatch(field):
-                raise edges.line_error(
-                    relation, f"{field!r} is not an item number, but the lines before it have item numbers"
-                )
+                raise edges.line_error(relation, f"{field!r} is not an item number, but other lines have item numbers")
             ends.append(int(field))
             if not 0 <= ends[-1] < most:
                 raise edges.line_error(relation, f"item {field.strip()} is out of range 0 … {most - 1}")

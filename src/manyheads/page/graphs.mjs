@@ -150,7 +150,7 @@ export function readGraph(content, name, most = MOST_OWN_ITEMS) {
 function numberedEnds(lines, stated, name) {
   let largest = 0;
   const ends = lines.map(({ fields, line }) => fields.map((field) => {
-    if (!NUMBER.test(field)) throw new FileError(`${name}, line ${line}: ${quoted(field)} is not an item number, but the lines before it have item numbers.`);
+    if (!NUMBER.test(field)) throw new FileError(`${name}, line ${line}: ${quoted(field)} is not an item number, but other lines have item numbers.`);
     const item = Number(field);
     if (item < 0 || (stated !== null && item >= stated)) throw new FileError(`${name}, line ${line}: item ${item} is ${stated === null ? "below 0" : `out of range 0 … ${stated - 1}`}.`);
     largest = Math.max(largest, item);
