@@ -7,7 +7,7 @@ from pathlib import Path
 
 from manyheads.text import shown_text
 
-NEAR = 0.65  # the least likeness of a word that is offered: "steps" must not be offered for "items", which has 0.6
+NEAR = 0.62  # the least likeness of a word that is offered: "steps" must not be offered for "items", which has 0.6
 
 
 class InputError(ValueError):

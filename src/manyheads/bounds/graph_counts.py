@@ -14,11 +14,12 @@ from scipy.special import gammaln, xlogy
 
 from manyheads.bounds.arguments import Given, Reals, Wholes, whole
 from manyheads.errors import InputError
-from manyheads.problem.graph import MOST_ITEMS, Graph
+from manyheads.problem.graph import Graph
 from manyheads.problem.graph_kinds import DEGREE, GraphFamily, graph_family
 from manyheads.tables import counted
 
 LN2 = math.log(2.0)
+MOST_ITEMS = 2**31 - 1  # their m² pairs are whole numbers of 64 bits
 DIRECT = 32  # with fewer relations ln C(n, k) is a sum of k logarithms, with more it is Stirling's series
 
 

@@ -146,16 +146,9 @@ class Engine:
             part = rates[done : done + length]
             try:
                 burst = self._fitting.burst(
-                    part,
-                    descent.beta1,
-                    descent.beta2,
-                    descent.weight,
-                    self.ratio,
-                    descent.share,
-                    left,
-                    until_open,
-                    self.pulse,
-                )
+                    part, descent.beta1, descent.beta2, descent.weight, self.ratio, descent.share, left,
+                    until_open, self.pulse,
+                )  # fmt: skip
             except RuntimeError as error:  # the system starts no further thread
                 raise InputError(str(error)) from None
             done += burst.steps

@@ -245,15 +245,8 @@ class MappedProblem:
         map = suitable_map(problem.rows) if options.map == "auto" else options.map
         matrix = levelling_map(problem.rows) if map == "none" else linear_map(problem.rows, map)
         rows = problem.rows if matrix is None else map_rows(problem.rows, matrix)
-        return cls(
-            problem,
-            matrix,
-            np.ascontiguousarray(rows, dtype=np.float32),
-            lengths,
-            options.precision,
-            map,
-            options.latent,
-        )
+        single = np.ascontiguousarray(rows, dtype=np.float32)
+        return cls(problem, matrix, single, lengths, options.precision, map, options.latent)
 
     def ratio(self, heads: int) -> float:
         """For softmax: a relation's logit over the half width of the band of other pairs (`band`); 0 for max."""

@@ -66,14 +66,8 @@ def train(
 
 def native_kernel(run: Run, data: TrainingData) -> Training:
     """The kernel with the run's first weights; tests and benchmarks call it step by step."""
-    kernel = Training(
-        kernel_settings(run, data),
-        run.protocol.precision,
-        data.graph.row_starts,
-        data.graph.targets,
-        data.rows,
-        data.messages,
-    )
+    settings, graph = kernel_settings(run, data), data.graph
+    kernel = Training(settings, run.protocol.precision, graph.row_starts, graph.targets, data.rows, data.messages)
     kernel.set_weights(*initial_weights(run), run.protocol.initial_threshold)
     return kernel
 
