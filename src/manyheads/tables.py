@@ -87,6 +87,15 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+def graph_sizes(items: int, relations: int) -> str:
+    """The sizes of a graph in words.
+
+    >>> graph_sizes(64, 1)
+    '64 items, 1 relation'
+    """
+    return f"{counted(items, 'item')}, {counted(relations, 'relation')}"
+
+
 def in_heads(heads: int, key_width: int, key_heads: int | None = None) -> str:
     """A number of heads and their width in words, and the number of key heads if heads share keys.
 

@@ -17,7 +17,7 @@ from manyheads.layer.layer_record import LayerRecord, contexts_in_words
 from manyheads.layer.rules import Rule
 from manyheads.problem.graph import Graph
 from manyheads.problem.problem import Problem
-from manyheads.tables import Shown, Summary, counted, in_heads, summary
+from manyheads.tables import Shown, Summary, counted, graph_sizes, in_heads, summary
 
 Verdict = Literal["holds", "refuted", "not proved"]
 
@@ -143,7 +143,7 @@ class Certificate(Shown):
         shape = in_heads(self.heads, self.key_width, self.key_heads)
         rows = [
             ("layer", f"rule {self.rule}, {shape}, d_model {self.d_model}"),
-            ("graph", f"{counted(self.items, 'item')}, {counted(self.relations, 'relation')}"),
+            ("graph", graph_sizes(self.items, self.relations)),
             ("contexts", contexts_in_words(self.context_lengths)),
             ("threshold", f"{self.threshold:.6g}, window {low:.6g} … {high:.6g}{'' if low < high else ' (empty)'}"),
             ("margin", f"{self.margin:.3g} (normalised {self.normalised_margin:.3g}), rounding {self.rounding:.2g}"),

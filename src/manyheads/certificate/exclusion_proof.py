@@ -35,7 +35,7 @@ from manyheads.layer.layer import Layer
 from manyheads.layer.rules import gamma
 from manyheads.problem.graph import Graph
 from manyheads.problem.problem import Problem
-from manyheads.tables import Shown, Summary, counted, summary
+from manyheads.tables import Shown, Summary, graph_sizes, summary
 
 norm = np.linalg.norm
 BLOCK = 1 << 20  # numbers of a block of rows
@@ -77,10 +77,7 @@ class Exclusion(Shown):
         """The verdict, its evidence and the effort."""
         told = None if self.certificate is None else self.certificate.summary()
         rows: list[tuple[str, object]] = [
-            (
-                "problem",
-                f"{counted(self.items, 'item')}, {counted(self.relations, 'relation')}, d_model {self.d_model}",
-            ),
+            ("problem", f"{graph_sizes(self.items, self.relations)}, d_model {self.d_model}"),
             ("proof", None if self.matrix is None else f"a matrix with a number for each of {self.items**2:,} pairs"),
             (
                 "rounding",

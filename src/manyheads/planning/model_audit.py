@@ -175,9 +175,7 @@ def audit(architecture: Architecture | str | Path, *, items: int | None = None, 
     check_numbers(items=items, context_length=context_length)
     count = architecture.vocabulary if items is None else items
     if count is None:
-        raise InputError(
-            f"{architecture.name} does not say its vocabulary: give the number of items (--items, or items=)"
-        )
+        raise InputError(f"{architecture.name} does not say its vocabulary: give the number of items, --items")
     shape = architecture.shape
     splits = equal_splits(shape.unshared)
     held = {split.heads: relations_by_freedom(split, items=count) for split in splits}

@@ -78,13 +78,9 @@ def shown_capacity(
     ]
     notes = []
     if diverged := capacity.unscored - capacity.failed:
-        notes.append(
-            f"{counted(diverged, 'run')} diverged and got no score; such points count as not working: see results"
-        )
+        notes.append(f"{counted(diverged, 'run')} diverged, so the points count as not working: see results")
     if capacity.failed:
-        notes.append(
-            f"{counted(capacity.failed, 'run')} failed ({capacity.failure}), and nothing is known of such points"
-        )
+        notes.append(f"{counted(capacity.failed, 'run')} failed ({capacity.failure}): nothing is known of the points")
     if not capacity.complete:
         notes.append("stopped by its budget before it was sure: the same command goes on from here")
     return [headline, pairs_table(rows), Text(), _by_heads(capacity), *shown_notes(notes), *shown_files(written)]

@@ -17,7 +17,7 @@ from manyheads.certificate.exclusion_proof import Exclusion
 from manyheads.cli.render.answer import pairs_table
 from manyheads.cli.render.progress import status
 from manyheads.layer.rules import LOGSUMEXP, MAX, SUM, Rule
-from manyheads.tables import counted
+from manyheads.tables import graph_sizes
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -104,9 +104,7 @@ def verdict_words(exclusion: Exclusion) -> str:
 def shown_exclusion(exclusion: Exclusion, rule: Rule) -> list[RenderableType]:
     """The verdict, and below it its evidence."""
     headline = Text(f"{subject(rule)}: {verdict_words(exclusion)}", style=COLOURS[exclusion.verdict])
-    graph = (
-        f"{counted(exclusion.items, 'item')}, {counted(exclusion.relations, 'relation')}, d_model {exclusion.d_model}"
-    )
+    graph = f"{graph_sizes(exclusion.items, exclusion.relations)}, d_model {exclusion.d_model}"
     rows = [("graph", graph), ("search", f"{exclusion.steps} steps, {exclusion.seconds:.2f} s")]
     if exclusion.matrix is not None:
         pairs = f"{np.count_nonzero(exclusion.matrix):,} pairs"

@@ -20,7 +20,7 @@ from manyheads.layer.layer import Layer
 from manyheads.problem.graph import Graph
 from manyheads.problem.incoherence import IncoherenceProfile
 from manyheads.problem.problem import Problem
-from manyheads.tables import counted, in_heads
+from manyheads.tables import counted, graph_sizes, in_heads
 from manyheads.text import shown_text
 
 COLOURS = {"holds": "bold green", "refuted": "bold red", "not proved": "bold yellow"}
@@ -45,7 +45,7 @@ def shown_layer(layer: Layer, graph: Graph) -> list[RenderableType]:
     """A layer without a certificate."""
     rows = [
         ("layer", layer_words(layer)),
-        ("graph", f"{counted(graph.items, 'item')}, {counted(graph.relations, 'relation')}"),
+        ("graph", graph_sizes(graph.items, graph.relations)),
         ("threshold", f"{layer.threshold:.6g}"),
         ("bits per weight", str(bits_per_weight(graph, weights=layer.weights))),
     ]
