@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -171,6 +172,23 @@ def test_two_items_with_one_row_and_different_relations_are_a_proof() -> None:
         assert not check_exclusion(Problem(graph, gaussian(256, 64, seed=1)), answer.matrix).proved
     both = Graph(256, np.array([5, 9]), np.array([7, 7]))  # the same relations: nothing speaks against it
     assert exclude(Problem(both, rows)).verdict == "held"
+
+
+def test_a_proof_by_few_pairs_of_wide_rows_does_not_take_hours() -> None:
+    """A small file of 102 numbers asked for 65,537 equations in fractions."""
+    problem = permutation(32, 256)
+    related = problem.graph.adjacency()
+    matrix = np.zeros((32, 32))
+    matrix.flat[:102] = np.where(related.flat[:102], 1.0, -1.0)
+    begun = time.process_time()
+    assert not check_exclusion(problem, matrix).proved
+    wide = gaussian(3, 4096, seed=0)
+    wide[1] = wide[0]
+    matrix = np.zeros((3, 3))
+    matrix[0, 2], matrix[1, 2] = 1.0, -1.0
+    assert check_exclusion(Problem(Graph(3, np.array([0]), np.array([2])), wide), matrix).proved
+    assert not check_exclusion(Problem(Graph(3, np.array([0, 1]), np.array([2, 2])), wide), np.abs(matrix)).proved
+    assert time.process_time() - begun < 20
 
 
 def test_columns_that_add_no_form_change_nothing() -> None:

@@ -19,6 +19,7 @@ from manyheads.problem.graph import Graph
 from manyheads.problem.problem import Problem
 
 MOST_PAIRS = 102  # of a proof by few pairs: fractions of more take minutes
+MOST_WORK = 1 << 21  # pairs² · (d_model² + 1): twice the work of the largest proof that `few_pairs` makes
 SMALL = 128  # items, up to which a proof by few pairs is looked for
 HUBS = 8  # columns and rows that are searched for a proof by one item
 ITEM_STEPS = 60  # Newton steps of this search
@@ -31,10 +32,20 @@ def few_pairs_prove(
 
     The numbers solve Σ M_ij·(x_i⊗x_j) = 0 and ΣM = 0. They are a proof if the solution is unique but for a factor, and
     has the signs of a proof on every one of these pairs. M must have these signs too; its numbers are not used.
+
+    More than MOST_PAIRS pairs, or more work than MOST_WORK, prove nothing: a file could ask for hours.
     """
     sources, targets = np.nonzero(matrix)
     related = graph.adjacency()[sources, targets]
     if not 0 < len(sources) <= MOST_PAIRS or not np.array_equal(matrix[sources, targets] > 0, related):
+        return False
+    if (
+        len(sources) == 2
+        and (rows[sources[0]] == rows[sources[1]]).all()
+        and (rows[targets[0]] == rows[targets[1]]).all()
+    ):
+        return bool(related[0] != related[1])  # the solution is (1, −1): the same form has two pairs of opposite signs
+    if len(sources) ** 2 * (rows.shape[1] ** 2 + 1) > MOST_WORK:
         return False
     ends = set(sources.tolist()) | set(targets.tolist())
     x = {item: [Fraction(float(number)) for number in rows[item]] for item in ends}
