@@ -174,6 +174,18 @@ def test_two_items_with_one_row_and_different_relations_are_a_proof() -> None:
     assert exclude(Problem(both, rows)).verdict == "held"
 
 
+@pytest.mark.parametrize("size", [1.7e308, 1e307, 1e200, 1e-200, 5e-324])
+def test_a_proof_of_any_size_is_no_proof_of_what_is_held(size: float) -> None:
+    """Sums of the largest numbers overflow to NaN, and the larger one of 0 and NaN is 0: it was taken for a proof."""
+    problem = permutation(64, 20)
+    assert exclude(problem).verdict == "held"
+    signs = np.where(problem.graph.adjacency(), size, -size)
+    column, row, few = np.zeros((3, 64, 64))
+    column[:, 3], row[3], few[:2, :2] = signs[:, 3], signs[3], signs[:2, :2]
+    for matrix in (signs, column, row, few, signs * np.linspace(0.5, 1, 64)):
+        assert not check_exclusion(problem, matrix).proved
+
+
 def test_a_proof_by_few_pairs_of_wide_rows_does_not_take_hours() -> None:
     """A small file of 102 numbers asked for 65,537 equations in fractions."""
     problem = permutation(32, 256)

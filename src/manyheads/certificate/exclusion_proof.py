@@ -164,7 +164,7 @@ def correction_share(
     up = 1 + gamma(16 * (items + d_model) + 64)  # for the rounding of the bounds, which are sums of positive numbers
     size = np.abs(x)
     # then what an underflow can lose, also on a thread of BLAS, is far below γ times the sizes
-    if not (1 / FAR < size.max() < FAR and np.abs(matrix).min() > 1 / FAR):
+    if not (1 / FAR < size.max() < FAR and 1 / FAR < np.abs(matrix).min() <= np.abs(matrix).max() < FAR):
         return np.inf
     # |XᵀMX| as computed, plus the bound on its rounding error; the same for ΣM
     products, sizes, total, total_size = np.zeros((d_model, d_model)), np.zeros((d_model, d_model)), 0.0, 0.0
@@ -198,8 +198,8 @@ def correction_share(
     worst = 0.0
     for start in range(0, items, step):
         bound = factor * np.outer(lengths[start : start + step], lengths) + c
-        worst = max(worst, float((bound / np.abs(matrix[start : start + step])).max()))
-    return worst * up
+        worst = np.maximum(worst, (bound / np.abs(matrix[start : start + step])).max())  # NaN stays NaN: no proof
+    return float(worst) * up
 
 
 def one_item_share(
@@ -231,7 +231,7 @@ def one_item_share(
         return np.inf
     b = _equivalent_columns(np.column_stack([rows.astype(np.float64), np.ones(len(rows))]))
     up = 1 + gamma(16 * sum(b.shape) + 64)
-    if not (np.isfinite(y).all() and (signs * y > 1 / FAR).all() and np.abs(b).max() < FAR):
+    if not (np.isfinite(y).all() and (signs * y > 1 / FAR).all() and max(np.abs(y).max(), np.abs(b).max()) < FAR):
         return np.inf
     _, rho, lengths = _inverse_gram(b, up)
     rest = (norm(b.T @ y) + gamma(len(b)) * norm(np.abs(b).T @ np.abs(y))) * up  # ≥ ‖r‖
