@@ -144,8 +144,9 @@ def test_a_bar_shows_how_far_the_work_is_and_escapes_its_text(kernel: list[dict[
 
 
 def test_a_user_who_watches_sees_no_bar(kernel: list[dict[str, str]]) -> None:
-    options = [fitting.FitOptions(restarts=1, progress=lambda state: None), fitting.FitOptions(restarts=1)]
-    problem = manyheads.Problem(manyheads.permutation_graph(64, seed=0), manyheads.gaussian(64, 16, seed=1))
+    # attempts that all fail: long enough for the thread of the bar to begin on a busy machine
+    options = [fitting.FitOptions(restarts=6, progress=lambda state: None), fitting.FitOptions(restarts=6)]
+    problem = manyheads.Problem(manyheads.permutation_graph(256, seed=0), manyheads.gaussian(256, 16, seed=1))
     counts = []
     for one in options:
         with_bar("fit", fitting.fit)(problem, heads=1, key_width=3, options=one)
