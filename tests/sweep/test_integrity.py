@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import sqlite3
@@ -130,6 +131,43 @@ def test_a_store_whose_pages_are_destroyed_is_damaged(path: Path, capsys: pytest
     assert capsys.readouterr().err.startswith("manyheads: the store s.db cannot be used: ")
     assert main(["results", "--store", "s.db", "--verify"]) == 1
     assert capsys.readouterr().out.startswith("damaged\n")
+
+
+NUMBERS = "WITH RECURSIVE n (k) AS (SELECT 1 UNION ALL SELECT k + 1 FROM n) SELECT 1, k FROM n"
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        "TRIGGER t AFTER INSERT ON results BEGIN DELETE FROM results WHERE id != new.id; END",
+        f"TRIGGER t AFTER INSERT ON results BEGIN INSERT INTO damaged (found, reason) {NUMBERS}; END",
+        "TRIGGER t AFTER UPDATE ON results BEGIN DELETE FROM results; END",
+        "INDEX t ON results (length(zeroblob(length(id) * 10000000)))",
+    ],
+)
+def test_a_store_with_sql_that_would_run_is_refused(
+    path: Path, hostile: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """SQL of others that runs with each new result: it deleted the other results, or filled the disk or the memory."""
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("CREATE VIEW own AS SELECT * FROM results")
+    Store.write(path).close()
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute(f"CREATE {hostile}")
+    before = path.read_bytes()
+    for opened in (Store.write, Store.read):
+        with pytest.raises(InputError, match="the definition of its tables is not that of a store"):
+            opened(path)
+    assert main(["results", "--store", str(path), "--verify"]) == 1
+    assert "damaged" in capsys.readouterr().out
+    assert path.read_bytes() == before
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA user_version = 3")  # nor does it run while an older store is brought up to date
+        connection.execute("ALTER TABLE results DROP COLUMN checksum")
+    before = path.read_bytes()
+    with pytest.raises(InputError, match="the definition of its tables is not that of a store"):
+        Store.write(path)
+    assert path.read_bytes() == before
 
 
 def test_an_older_store_is_brought_up_to_date_and_says_so(path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -71,6 +71,8 @@ CHECKSUMS_SINCE = 4  # the schema version
 FROM_RUN = ("items", "d_model", "heads", "key_width", "seed", "graph", "degree", "embedding", "rule", "objective")
 FROM_SCORES = ("micro_f1", "mse", "exact_errors", "margin")
 COMPUTED = (*FROM_RUN, *FROM_SCORES)
+OWN = ("results", "results_by_problem", "damaged")  # tables and indexes of a store
+OTHER_SCHEMA = "the definition of its tables is not that of a store"
 OTHER_ID = "its id is not the hash of its run"
 MOST_FAULTS = 20  # sentences of SQLite's own check
 
@@ -172,7 +174,12 @@ def upgrade(connection: sqlite3.Connection) -> int | None:
 
     Returns:
         The version before; None if nothing was to do.
+
+    Raises:
+        sqlite3.Error: The store has SQL of others that would run with each row.
     """
+    if not _schema(connection).keys() <= set(OWN):
+        raise sqlite3.DatabaseError(OTHER_SCHEMA)
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version >= VERSION:
         return None
@@ -224,10 +231,10 @@ def examine(connection: sqlite3.Connection, *, thorough: bool = False) -> Findin
     Raises:
         sqlite3.Error: The file is too damaged to be read.
     """
+    if _schema(connection) != _own_schema():  # first: the check itself computes what the indexes of others define
+        raise sqlite3.DatabaseError(OTHER_SCHEMA)
     found = (row[0] for row in connection.execute(f"PRAGMA integrity_check({MOST_FAULTS})"))
     faults = [str(fault) for fault in found if fault != "ok"]
-    if _schema(connection) != _own_schema():
-        raise sqlite3.DatabaseError("the definition of its tables is not that of a store")
     thorough = thorough or bool(faults)
     id_place, run_place, scores_place = map(COLUMNS.index, ("id", "run", "scores"))
     rows, damaged = 0, dict[int, DamagedRow]()
@@ -322,10 +329,9 @@ def _word(value: object) -> str:
 
 
 def _schema(connection: sqlite3.Connection) -> dict[str, str]:
-    """The definitions of the tables and indexes of a store, without comments and spaces."""
-    names = ("results", "results_by_problem", "damaged")
-    query = "SELECT name, sql FROM sqlite_schema WHERE name IN (?, ?, ?)"
-    return {name: re.sub(r"--[^\n]*|\s", "", sql) for name, sql in connection.execute(query, names)}
+    """The definitions of a store's tables, and of the indexes and triggers on them, without comments and spaces."""
+    query = "SELECT name, sql FROM sqlite_schema WHERE (name IN (?, ?, ?) OR tbl_name IN (?, ?, ?)) AND sql NOT NULL"
+    return {name: re.sub(r"--[^\n]*|\s", "", sql) for name, sql in connection.execute(query, OWN * 2)}
 
 
 @cache
