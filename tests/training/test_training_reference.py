@@ -205,6 +205,8 @@ def test_the_patience_of_messages_counts_checks_without_a_new_best() -> None:
         ((QUICK, changed(QUICK, learning_rate=1.0)), {}, "may differ in their seeds"),
         ((QUICK,), {"device": "abacus"}, "no device 'abacus'"),
         ((QUICK,), {"device": "cuda:99"}, "no device 'cuda:99'"),
+        ((QUICK,), {"device": "meta"}, "no device 'meta'"),  # its tensors have no numbers
+        ((QUICK,), {"device": "privateuseone"}, "no device 'privateuseone'"),  # a ModuleNotFoundError of torch
     ],
 )
 def test_what_cannot_be_trained_says_why(runs: tuple[Run, ...], how: dict[str, Any], says: str) -> None:
