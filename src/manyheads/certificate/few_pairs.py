@@ -39,11 +39,7 @@ def few_pairs_prove(
     related = graph.adjacency()[sources, targets]
     if not 0 < len(sources) <= MOST_PAIRS or not np.array_equal(matrix[sources, targets] > 0, related):
         return False
-    if (
-        len(sources) == 2
-        and (rows[sources[0]] == rows[sources[1]]).all()
-        and (rows[targets[0]] == rows[targets[1]]).all()
-    ):
+    if len(sources) == 2 and all((rows[ends[0]] == rows[ends[1]]).all() for ends in (sources, targets)):
         return bool(related[0] != related[1])  # the solution is (1, −1): the same form has two pairs of opposite signs
     if len(sources) ** 2 * (rows.shape[1] ** 2 + 1) > MOST_WORK:
         return False

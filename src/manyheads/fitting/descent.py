@@ -124,8 +124,7 @@ class Engine:
     def _widen(self, reached: DescentResult) -> DescentResult:
         """Further steps. The window may narrow on the way, so the best weights are kept."""
         best = reached
-        rate = self.descent.rate / 4
-        rates = list(rate * np.linspace(1, 0, self.descent.widen, endpoint=False))
+        rates = list(self.descent.rate / 4 * np.linspace(1, 0, self.descent.widen, endpoint=False))
         for done, found in self._bursts(rates, "widen", until_open=False):
             now = self._result(found, reached.steps + done)
             if now.separated and _normalised(now) > _normalised(best):

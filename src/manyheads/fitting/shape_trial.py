@@ -116,9 +116,8 @@ def try_shape(task: TrialTask) -> TrialEnd:
         weights, descent = after_failure(result, setting.descent)
     layer, certificate = None, None
     if result.separated:
-        layer, certificate, result = widened(
-            inner, (*inner.judge(result), result), partial(run, warm=True), setting.descent
-        )
+        best = *inner.judge(result), result
+        layer, certificate, result = widened(inner, best, partial(run, warm=True), setting.descent)
     margin = math.nan if certificate is None else certificate.normalised_margin
     if certificate is None or not certificate.holds_in(options.precision):
         return TrialEnd(result.wrong, margin, result.steps, None, None, None)
