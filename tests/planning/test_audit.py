@@ -366,7 +366,7 @@ SENTENCES = [
     ("config.json", "not JSON", [], "config.json is not JSON"),
     ("config.json", "[1]", [], "it is no JSON object"),
     ("config.json", {**CONFIG, "num_attention_heads": 0}, [], "num_attention_heads is 0, which is no whole number"),
-    ("config.json", {**CONFIG, "num_key_value_heads": 3}, [], "4 heads cannot share 3 key heads evenly"),
+    ("config.json", {**CONFIG, "num_key_value_heads": 3}, [], "config.json describes no model: 4 heads cannot share 3"),
     ("config.json", {"n_embd": 10, "n_head": 4, "n_layer": 1, "vocab_size": 9}, [], "do not divide d_model 10"),
     ("config.json", {"n_embd": 8, "n_head": 4, "vocab_size": 9}, [], "does not say its layers"),
     ("absent.json", None, [], "absent.json does not exist"),

@@ -146,7 +146,10 @@ def _architecture(path: Path, *, name: str, **numbers: Any) -> Architecture:
             f"{path} has {in_heads(numbers['heads'], numbers['key_width'])}: their product is over "
             f"{LARGEST_BUDGET:,}, which no model has"
         )
-    return Architecture(name=name, source=str(path), **numbers)
+    try:
+        return Architecture(name=name, source=str(path), **numbers)
+    except InputError as error:
+        raise InputError(f"{path} describes no model: {error}") from None
 
 
 def _short(number: int) -> str:
